@@ -197,6 +197,8 @@ class _PeerModule(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name.endswith("_INSTALLED"):  # what LightGBM's scripts ask its `compat`
             return find_spec(name.removesuffix("_INSTALLED").lower()) is not None
+        if name == "LGBMNotFittedError":
+            return import_module("sklearn.exceptions").NotFittedError
         return getattr(sys.modules[__name__], name)
 
 

@@ -161,7 +161,7 @@ def test_wrong_columns_at_prediction():
 
 
 @pytest.mark.parametrize(
-    "table", [np.ones(3), np.empty((0, 3)), np.array([["a", "b", "c"]]), None, "abc", np.ones((1, 1, 3))]
+    "table", [np.ones(3), np.empty((0, 4)), np.array([["a", "b", "c"]]), None, "abc", np.ones((1, 1, 3))]
 )
 def test_unusable_tables_at_prediction(table):
     with pytest.raises(hb.DataError, match="data"):

@@ -221,6 +221,6 @@ def test_rows_of_an_array_are_predicted_alike_however_they_lie_in_memory(options
 
 
 def test_an_array_that_does_not_suit_the_model_is_an_error(binary):
-    for wrong in (X[:1, :5], np.c_[X, X][:1], X[0], X[:0], np.ma.masked_array(X[:1], X[:1] > 0)):
+    for wrong in (X[:1, :5], np.c_[X, X][:1], X[0], X[:0, :5], np.ma.masked_array(X[:1], X[:1] > 0)):
         with pytest.raises(hb.DataError):
             binary.predict(wrong)

@@ -35,13 +35,55 @@ def test_attributes_are_texts_that_pickles_and_copies_carry(booster):
 def test_set_param_sets_threads_and_parameters_of_a_training_under_way(booster, dtrain):
     booster.set_param({"nthread": 1, "verbosity": 0})
     assert booster.num_threads == 1
-    with pytest.raises(xgb.ParameterError, match="xgb_model=booster"):
-        booster.set_param("eta", 0.5)
     live, other = xgb.Booster({"eta": 0.1}, [dtrain]), xgb.Booster({"eta": 0.5}, [dtrain])
     live.set_param("eta", 0.5)
     live.update(dtrain, 0)
     other.update(dtrain, 0)
     assert np.array_equal(live.predict(dtrain), other.predict(dtrain))
+
+
+def test_a_model_without_a_training_goes_on_with_its_parameters_on_the_data_it_is_given(booster, dtrain, tmp_path):
+    params = {"objective": "binary:logistic", "max_depth": 2}
+    whole = xgb.train(params, dtrain, 6).fingerprint()
+    booster.save_model(tmp_path / "model.json")
+    read = xgb.Booster()
+    read.load_model(tmp_path / "model.json")
+    read.set_attr(author="me")
+    for one in (booster, read, pickle.loads(pickle.dumps(booster))):
+        for iteration in (4, 5):
+            one.update(dtrain, iteration)
+        assert one.fingerprint() == whole
+    assert read.attr("author") == "me"
+    chance = booster.predict(dtrain)
+    read.boost(dtrain, 6, chance - Y, chance * (1 - chance))
+    booster.update(dtrain, 6)
+    assert np.allclose(read.predict(dtrain, output_margin=True), booster.predict(dtrain, output_margin=True), atol=1e-6)
+    with pytest.raises(xgb.ParameterError, match="pass them, update"):
+        read.copy().update()
+
+
+def test_parameters_that_are_set_count_in_the_iterations_to_come(booster, dtrain):
+    params = {"objective": "binary:logistic", "max_depth": 2}
+    booster.set_param({"eta": 0.01, "max_depth": 4, "subsample": 0.5})
+    booster.update(dtrain, 4)
+    later = {**params, "eta": 0.01, "max_depth": 4, "subsample": 0.5}
+    expected = xgb.train(later, dtrain, 1, xgb_model=xgb.train(params, dtrain, 4))
+    assert booster.fingerprint() == expected.fingerprint()
+    assert booster.trees[-1].n_leaves > 4
+
+
+def test_a_model_of_xgboosts_goes_on_with_its_defaults(dtrain, tmp_path):
+    peer = pytest.importorskip("xgboost")
+    own, data = tmp_path / "peer.json", peer.DMatrix(X, label=Y)
+    peer.train({"objective": "binary:logistic", "eta": 0.1, "max_depth": 2}, data, 4).save_model(own)
+    ours, theirs = xgb.Booster(), peer.Booster()
+    for one, table in ((ours, dtrain), (theirs, data)):
+        one.load_model(own)
+        one.set_param({"max_depth": 3})
+        one.update(table, 4)
+    assert np.abs(ours.predict(dtrain) - theirs.predict(data)).mean() < 0.01
+    assert ours.trees[-1].shrinkage == 0.3
+    assert 4 < ours.trees[-1].n_leaves <= 8
 
 
 def test_load_config_takes_that_of_the_model_alone(booster, dtrain):

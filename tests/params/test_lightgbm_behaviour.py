@@ -431,10 +431,10 @@ def test_the_training_set_is_known_among_the_sets_though_it_has_weights():
     rng = np.random.default_rng(3)
     table, weight = rng.normal(size=(200, 3)), rng.random(200) + 0.1
     label, other = table[:, 0], np.ones(200)
-    for eval_weight, name in ((weight, "training"), (None, "training"), (other, "valid_0")):
+    for eval_weight in (weight, None, other):
         model = hb.LGBMRegressor(n_estimators=2, verbosity=-1)
         model.fit(table, label, weight, eval_set=[(table, label)], eval_sample_weight=[eval_weight])
-        assert list(model.evals_result_) == [name]
+        assert list(model.evals_result_) == ["training"]
 
 
 def test_a_booster_tells_what_scripts_ask_it():

@@ -347,6 +347,33 @@ def test_eval_set_is_evaluated_by_name_with_weights_and_functions():
     assert model.best_iteration_ == 0
 
 
+@pytest.mark.parametrize(
+    "more", [{"eval_sample_weight": [WEIGHT, None]}, {"eval_init_score": [np.ones(len(X)), None]}, {}]
+)
+def test_the_training_data_are_called_so_with_other_weights_too_and_do_not_stop_training(more):
+    some = X[:50], NUMBER[:50]
+    given = {"eval_set": [(X, NUMBER), some], "callbacks": [hb.early_stopping(2, verbose=False)]}
+    model = HornbeamRegressor(**QUIET, learning_rate=0.9).fit(X, NUMBER, **given, **more)
+    alone = HornbeamRegressor(**QUIET, learning_rate=0.9).fit(X, NUMBER, **{**given, "eval_set": [some]})
+    assert list(model.evals_result_) == ["training", "valid_1"]
+    assert model.best_iteration_ == alone.best_iteration_
+    assert model.evals_result_["valid_1"] == alone.evals_result_["valid_0"]
+    if "eval_sample_weight" in more:
+        start = np.average((NUMBER - model.predict(X, num_iteration=1)) ** 2, weights=WEIGHT)
+        assert model.evals_result_["training"]["l2"][0] == pytest.approx(start, rel=1e-12)
+    sets = {"eval_set": [(X, NUMBER), (X, NUMBER)], "eval_sample_weight": [WEIGHT, None]}
+    twice = HornbeamRegressor(**QUIET).fit(X, NUMBER, **sets)
+    assert list(twice.evals_result_) == ["training", "valid_1"]
+
+
+@pytest.mark.parametrize("kind", [HornbeamRegressor, HornbeamClassifier, hb.XGBClassifier])
+@pytest.mark.parametrize("name", ["booster_", "classes_", "n_classes_", "n_features_in_", "feature_names_in_"])
+def test_what_fit_sets_is_not_there_before(kind, name):
+    assert not hasattr(kind(), name)
+    with pytest.raises(hb.compat.LGBMNotFittedError, match=f"{name}: call fit"):
+        getattr(kind(), name)
+
+
 @pytest.mark.parametrize("where", ["fit", "parameter"])
 @pytest.mark.parametrize(
     ("names", "of_two", "of_three"),

@@ -245,3 +245,24 @@ def test_predict_takes_training_but_for_dart(data):
     dart = hb.train({"nthread": 1, "booster": "dart"}, train_set, 2)
     with pytest.raises(hb.ParameterError, match="all trees predict"):
         dart.predict(train_set, training=True)
+
+
+@pytest.mark.parametrize("kind", ["XGBClassifier", "XGBRegressor", "XGBRanker", "XGBRFClassifier"])
+def test_xgboosts_estimators_have_its_parameters_whether_they_are_given_or_not(kind):
+    peer = pytest.importorskip("xgboost")
+    ours = getattr(hb, kind)()
+    assert set(getattr(peer, kind)().get_params()) <= set(ours.get_params())
+    assert ours.get_params()["gamma"] is None and np.isnan(ours.get_params()["missing"])
+    given = getattr(hb, kind)(gamma=2.0, missing=-1.0)
+    for same in (clone(given), getattr(hb, kind)(**given.get_params()), ours.set_params(**given.get_params())):
+        assert same.get_params()["gamma"] == same.gamma == 2.0
+        assert same.get_params()["missing"] == -1.0
+
+
+def test_an_estimator_of_all_its_parameters_is_the_same(data, caplog):
+    X, y = data
+    model = hb.XGBClassifier(n_estimators=3, gamma=0.5).fit(X, y)
+    with caplog.at_level("INFO", logger="hornbeam"):
+        again = hb.XGBClassifier(**model.get_params()).fit(X, y)
+    assert again.booster_.fingerprint() == model.booster_.fingerprint()
+    assert not caplog.records

@@ -277,3 +277,33 @@ def test_a_kept_training_calls_its_data_as_they_were_called():
     kept = hb.train({"verbosity": -1}, data, 2, [data], ["mine"], keep_training_booster=True)
     assert kept.eval_train()[0][0] == "mine"
     assert hb.train({"verbosity": -1}, data, 2, keep_training_booster=True).eval_train()[0][0] == "training"
+
+
+def test_shuffled_iterations_are_the_same_ones_in_another_order():
+    params = {**PLAIN, "objective": "multiclass", "num_class": 2, "metric": "none"}
+    booster = hb.train(params, data(), 9)
+    before = [one.fingerprint() for one in booster]
+    expected = booster.predict(X, raw_score=True)
+    assert booster.shuffle_models(2, 8) is booster
+    after = [one.fingerprint() for one in booster]
+    assert after[:2] == before[:2] and after[8:] == before[8:]
+    assert after != before and sorted(after) == sorted(before)
+    assert np.allclose(booster.predict(X, raw_score=True), expected, rtol=0, atol=1e-12)
+    with pytest.raises(hb.ParameterError, match="end_iteration"):
+        booster.shuffle_models(0, 10)
+    train_set = data()
+    valid = train_set.create_valid(X_VALID, Y_VALID)
+    stopping = [hb.early_stopping(2, verbose=False)]
+    stopped = hb.train({**PLAIN, "learning_rate": 0.9}, train_set, 40, [valid], callbacks=stopping)
+    with pytest.raises(hb.ParameterError, match="n_best"):
+        stopped.shuffle_models()
+    assert booster.free_network() is booster
+    with pytest.raises(AttributeError, match="distributed"):
+        booster.set_network("127.0.0.1:12400")
+
+
+def test_a_live_training_goes_on_from_shuffled_iterations():
+    booster = live(PLAIN, 4).shuffle_models()
+    expected = hb.train(PLAIN, data(), 1, init_model=copy.deepcopy(booster))
+    booster.update()
+    assert booster.fingerprint() == expected.fingerprint()

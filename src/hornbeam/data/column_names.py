@@ -13,7 +13,12 @@ def same_columns(names: Sequence[str], others: Sequence[str]) -> bool:
 
     names, others  of the same length
     """
-    return list(names) == list(others) or are_made_up(names) or are_made_up(others)
+    return list(names) == list(others) or _are_of_no_one(names) or _are_of_no_one(others)
+
+
+def _are_of_no_one(names: Sequence[str]) -> bool:
+    """Say whether nobody gave these names: made up ones, or those that a text file has left behind its label."""
+    return are_made_up(names) or are_made_up(["Column_0", *names])
 
 
 def are_made_up(names: Sequence[str]) -> bool:

@@ -140,6 +140,16 @@ class PeerMethods(Fields):
         """`categorical_features` by LightGBM's name."""
         return self.categorical_features
 
+    @property
+    def params(self) -> dict[str, Any]:
+        """The data parameters that the Dataset was made with, by LightGBM's name."""
+        return self.get_params()
+
+    @property
+    def position(self) -> Any:
+        """The positions at which rows were shown, float64 (n_rows,), or None."""
+        return self.row_field("position")
+
     def set_info(self, **fields: Any) -> None:
         """Set fields by XGBoost's names: label, weight, base_margin, group, qid, feature_weights, feature_names, ..."""
         names = fields.pop("feature_names", None)

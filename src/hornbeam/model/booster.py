@@ -143,6 +143,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.interrupted = False
         self.num_threads = 0
         self.metric: str | tuple[str, ...] | None = None
+        self.trained_with, self.to_come = None, {}
         self._objective: Objective = objective_from_dict(model.objective)
         self._forest: Forest | None = None
 
@@ -325,7 +326,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_forest", "_objective", "_training", "_loop")
+        left_out = ("_forest", "_objective", "_training", "_loop", "trained_with")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         return {**state, "objective": self._objective.to_dict()}
 

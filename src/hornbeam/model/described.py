@@ -143,7 +143,7 @@ class DescribedModel:
                 "trees_to_dataframe makes a table of pandas: pip install 'hornbeam[pandas]', or use dump_model()"
             ) from None
         if not self.trees:
-            raise ParameterError("the model has no trees; train it first")
+            raise ParameterError("the model has no trees: it is not trained, or its training found nothing to learn")
         if self.is_xgboosts:
             texts = self.get_dump(fmap, with_stats=True, dump_format="json")
             return pd.DataFrame(room("convert.xgboost.table").table_of(texts))

@@ -6,10 +6,15 @@ beside its trees. Any other one has none, and says so.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.random_choices import uniform
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.rooms import room
 from hornbeam.model.xgboost_face import evaluation_line
@@ -35,12 +40,18 @@ class LiveModel:
         """Become an empty model of a training that `update` moves."""
         room("training.live").begin(self, params, train_set)
 
+    trained_with: Any = None
+    """The `Params` of the training that made the model, in the process that trained it."""
+
+    to_come: Mapping[str, Any] = MappingProxyType({})
+    """Parameters that `set_param` has set of a model without a training: `update` goes on with them."""
+
     @property
     def _under_way(self) -> Any:
         if self._training is None:
             raise ParameterError(
-                "this Booster has no training data: make it by Booster(params, train_set) or train(..., "
-                "keep_training_booster=True), or train on by train(..., init_model=booster)"
+                "this Booster has no training data: pass them, update(train_set), make it by Booster(params, "
+                "train_set) or train(..., keep_training_booster=True), or use train(..., init_model=booster)"
             )
         return self._training
 
@@ -55,7 +66,8 @@ class LiveModel:
         Parameters
         ----------
         train_set
-            Other data to train this iteration and the following ones on; None: the data there are.
+            Other data to train this iteration and the following ones on; None: the data there are. A model that holds
+            no training, one that `train` has returned or that was read, goes on with its parameters on these data.
         iteration
             Number of the iteration, as XGBoost's users pass it; the Booster counts itself. A function is `fobj`, which
             LightGBM's users pass here.
@@ -69,6 +81,11 @@ class LiveModel:
             Whether the training is at its end: no split gains anything any more, and no tree was added.
         """
         function = iteration if callable(iteration) else fobj
+        return self._update(train_set, function)
+
+    def _update(self, train_set: Any, function: Any) -> bool:
+        if self._training is None and train_set is not None:
+            room("training.live").go_on(self, train_set)
         ended: bool = self._under_way.update(train_set, function)
         return ended
 
@@ -79,8 +96,7 @@ class LiveModel:
         """
         if grad is None or hess is None:
             raise ParameterError("boost needs gradients and hessians: boost(train_set, iteration, grad, hess)")
-        ended: bool = self._under_way.update(train_set, lambda scores, dataset: (grad, hess))
-        return ended
+        return self._update(train_set, lambda scores, dataset: (grad, hess))
 
     def rollback_one_iter(self) -> Self:
         """Take the last iteration back; returns self."""
@@ -154,6 +170,33 @@ class LiveModel:
             self._training.is_stale = True
         return self
 
+    def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> Self:
+        """Put iterations in another order, always the same one; returns self.
+
+        Predictions of all trees change by rounding alone. The order tells no best iteration: a model that early
+        stopping ended is cut there first, `booster[: booster.n_best]`.
+
+        start_iteration, end_iteration  which ones: from the first to before the second; 0 or less: to the last
+        """
+        if self.n_used < self.n_iterations:
+            raise ParameterError(
+                "shuffle_models: predictions use the iterations up to the best; booster[:n_best] has them"
+            )
+        last = whole_number(end_iteration, "end_iteration", -sys.maxsize, self.n_iterations)
+        last = self.n_iterations if last <= 0 else last
+        first = whole_number(start_iteration, "start_iteration", 0, last)
+        order = first + np.argsort(uniform(last, np.arange(last - first)))
+        step, old = self.trees_per_iteration, list(self.trees)
+        pairs = zip(range(first, last), order.tolist(), strict=True)
+        self.replace_trees({to * step + i: old[at * step + i] for to, at in pairs for i in range(step)})
+        if self._training is not None:
+            self._training.is_stale = True
+        return self
+
+    def free_network(self) -> Self:
+        """Return self: workers are connected for a training alone."""
+        return self
+
     def _leaf_place(self, tree_id: int, leaf_id: int) -> Tree:
         """Return the tree of a leaf; ParameterError where there is none."""
         if not self.trees:
@@ -164,6 +207,18 @@ class LiveModel:
 
     if TYPE_CHECKING:  # what Booster has
         trees: list[Tree]
+
+        @property
+        def n_used(self) -> int:
+            """Number of iterations that predictions use."""
+
+        @property
+        def n_iterations(self) -> int:
+            """Number of iterations."""
+
+        @property
+        def trees_per_iteration(self) -> int:
+            """Trees of an iteration."""
 
         def replace_trees(self, trees: Mapping[int, Tree]) -> None:
             """Put other trees in the place of some, by number."""

@@ -33,6 +33,7 @@ from hornbeam.data.sources.series_tables import as_table, is_series
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
+from hornbeam.model.no_rows import takes_no_rows
 from hornbeam.model.stream_prediction import takes_streams
 from hornbeam.model.xgboost_shapes import takes_xgboosts_shapes
 from hornbeam.params.params import BY_NAME, whole_number
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 class PredictingModel:
     """Predictions; `Booster` is one."""
 
+    @takes_no_rows
     @takes_streams
     @takes_xgboosts_shapes
     @takes_peer_arguments(PREDICT)
@@ -285,23 +287,32 @@ class PredictingModel:
         wanted = Wanted(names, n_features=self.n_features, header=header)
         reader = open_numbers(data, name, wanted) if self.levels is None else open_table(data, name, wanted)
         reader.zero_as_missing = bool(self.params.get("zero_as_missing")) and bool(self.params.get("use_missing", True))
-        if reader.n_features != self.n_features:
+        self.check_columns(reader.n_features, reader.names, name, validate)
+        reader.other_numbers = "missing"
+        return reader.with_levels(self.levels)
+
+    def check_columns(self, n_features: int, names: list[str] | None, table: str, validate: bool = True) -> None:
+        """Raise unless the columns of a table are those of the training data.
+
+        names     as `TableReader.names`
+        table     what messages call it
+        validate  whether names are compared
+        """
+        if n_features != self.n_features:
             known = set(self.column_names or self.feature_names)
-            more = [one for one in reader.names or () if one not in known] if reader.n_features > len(known) else []
+            more = [one for one in names or () if one not in known] if n_features > len(known) else []
             which = f" ({', '.join(map(repr, more[:3]))} was not there)" if more else ""
             raise DataError(
-                f"{name} has {reader.n_features} features, but the model was trained on {self.n_features}{which}; pass "
+                f"{table} has {n_features} features, but the model was trained on {self.n_features}{which}; pass "
                 "the same columns in the same order"
             )
-        reader.other_numbers = "missing"
-        named = reader.names if validate else None
+        named = names if validate else None
         if named is not None and named != self.column_names and not same_columns(named, self.feature_names):
             position = next(i for i, name in enumerate(named) if name != self.feature_names[i])
             raise DataError(
-                f"feature {position} of {name} is {named[position]!r}, but the model was trained on "
+                f"feature {position} of {table} is {named[position]!r}, but the model was trained on "
                 f"{self.feature_names[position]!r} there; pass the same columns in the same order"
             )
-        return reader.with_levels(self.levels)
 
     if TYPE_CHECKING:  # what Booster has
         params: dict[str, Any]

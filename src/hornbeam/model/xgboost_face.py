@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.core.log import inform
 from hornbeam.data.column_names import are_made_up
 from hornbeam.data.sources.markers import without_marker
 from hornbeam.model.file import write_atomically
@@ -107,17 +108,22 @@ class XGBoostFace:
             self._attributes = dict(attributes)  # it is no number, so somebody else has set it
 
     def set_param(self, params: Any, value: Any = None) -> None:
-        """Set parameters, a dict or a name and its value: the number of threads, and those of a training under way."""
+        """Set parameters, a dict or a name and its value: the number of threads, and those of iterations to come.
+
+        Predictions of a model do not depend on any of them; `update(train_set)` trains on with them.
+        """
         given = {params: value} if isinstance(params, str) else dict(params)
+        if self.is_xgboosts:
+            given = room("training.xgboost_arguments").as_xgboost_changes(given, self._loop is None)
         checked = {name: one for name, one in canonical_names(given).items() if name != "verbosity"}
         self.num_threads = checked.pop("num_threads", self.num_threads)
-        if checked and self._training is None and self._loop is None:
-            raise ParameterError(
-                f"set_param({next(iter(checked))}=): the model is trained; train on with other parameters by "
-                "train(params, ..., xgb_model=booster), and pass device= to predict"
-            )
-        if checked:
+        if not checked:
+            return
+        if self._training is not None or self._loop is not None:
             self.reset_parameter(checked)
+        else:
+            self.to_come = {**self.to_come, **checked}
+            inform(f"{', '.join(checked)}: of iterations to come; predict has device=, num_threads= of its own")
 
     def get_score(self, fmap: str = "", importance_type: str = "weight") -> dict[str, float]:
         """Return the importance of every feature that is used, by name.
@@ -218,6 +224,7 @@ class XGBoostFace:
         best_score: Any
         num_threads: int
         _training: Any
+        to_come: Mapping[str, Any]
         _loop: Any
         reset_parameter: Callable[..., Any]
         feature_importance: Callable[..., NDArray[Any]]

@@ -83,7 +83,7 @@ BOOSTER_ATTRIBUTES = {
     "create_tree_digraph": "hornbeam.create_tree_digraph(booster)",
     "num_class": "n_outputs",
     "best_ntree_limit": "best_iteration",
-    "shuffle_models": "merge([booster[i] for i in order]), or leave it out: the order of trees changes no prediction",
+    "set_network": "hornbeam.dask or hornbeam.mpi, whose workers find each other (docs/distributed.md)",
     "get_categories": "levels",
 }
 CV_BOOSTER_ATTRIBUTES = {

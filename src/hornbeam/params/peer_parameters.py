@@ -98,7 +98,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         PeerParameter((False,), "Dataset.save_binary(path) writes it"),
     ),
     **dict.fromkeys(("data", "train", "valid", "test", "config", "input_model"), PeerParameter((), _NO_FILES)),
-    **dict.fromkeys(("header", "has_header"), PeerParameter((False,), _NO_FILES)),
+    **dict.fromkeys(("header", "has_header"), _ANY),  # the Dataset has read its file, and takes it itself
     **dict.fromkeys(
         ("label_column", "label", "weight_column", "group_column", "ignore_column"), PeerParameter(("",), _NO_FILES)
     ),

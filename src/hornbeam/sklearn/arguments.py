@@ -108,9 +108,12 @@ class NamesEvaluations:
             names = names + [name for name in ([own] if isinstance(own, str) else own) if name not in NO_METRIC]
         return params.replace(metric=names)
 
-    def _names_of_sets(self, names: Any, n_sets: int) -> Any:
-        """Return the names of validation sets, those that are given; None: by number."""
-        return names
+    def _names_of_sets(self, names: Any, are_training: Sequence[bool]) -> Any:
+        """Return the names of validation sets, those that are given; None: LightGBM's, with the training data once."""
+        if names is not None:
+            return names
+        first = are_training.index(True) if True in are_training else -1
+        return ["training" if place == first else f"valid_{place}" for place in range(len(are_training))]
 
 
 ORDER = ("raw_score", "start_iteration", "num_iteration", "pred_leaf", "pred_contrib", "validate_features")

@@ -439,16 +439,16 @@ class HornbeamModel(
         class_weights = one_each(eval_class_weight, "eval_class_weight", len(pairs))
         scores = one_each(eval_init_score, "eval_init_score", len(pairs))
         pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
+        are_training = [pair[0] is X and pair[1] is y for pair in pairs]
         valid_sets = [
             train_set
-            if pair[0] is X
-            and pair[1] is y
+            if is_training
             and class_weight is None
             and (pair_weight is None or pair_weight is sample_weight)
             and (pair_score is None or pair_score is init_score)
             else self._valid_set(pair, pair_weight, class_weight, pair_score, train_set, own)
-            for pair, pair_weight, class_weight, pair_score, own in zip(
-                pairs, weights, class_weights, scores, pair_queries, strict=True
+            for pair, is_training, pair_weight, class_weight, pair_score, own in zip(
+                pairs, are_training, weights, class_weights, scores, pair_queries, strict=True
             )
         ]
         task = FitTask(self, params.num_iterations, X, y, sample_weight)
@@ -456,7 +456,7 @@ class HornbeamModel(
             params,
             train_set,
             valid_sets=valid_sets,
-            valid_names=self._names_of_sets(eval_names, len(pairs)),
+            valid_names=self._names_of_sets(eval_names, are_training),
             feval=functions,
             init_model=init_model.booster_ if isinstance(init_model, HornbeamModel) else init_model,
             callbacks=task.joined_to(callbacks),

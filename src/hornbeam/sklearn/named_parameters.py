@@ -7,12 +7,18 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from sklearn.exceptions import NotFittedError
+
 from hornbeam.params.objective_names import USED_BY
 from hornbeam.params.params import BY_NAME
 from hornbeam.params.peer_arguments import PeerAttributes
 
 MODES = ("early_stopping", "n_iter_no_change")
 """Names that ask for early stopping: attributes only where they were given, since others ask whether there are such."""
+
+
+SET_BY_FIT = ("booster_", "classes_", "feature_names_in_", "n_classes_", "n_features_in_")
+"""Attributes that `fit` sets; those that are read from `booster_` ask for it."""
 
 
 class NamedParameters(PeerAttributes):
@@ -53,6 +59,8 @@ class NamedParameters(PeerAttributes):
             if name in others:
                 return others[name]
             row = BY_NAME.get(name)
+            if name in SET_BY_FIT and "booster_" not in vars(self):
+                raise NotFittedError(f"this {type(self).__name__} is not fitted, and has no {name}: call fit first")
             if row is None or name in MODES or name in self._get_param_names():
                 return super().__getattr__(name)
             values = [others[other] for other in others if BY_NAME.get(other) is row]

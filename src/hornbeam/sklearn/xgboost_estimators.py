@@ -11,6 +11,7 @@ They train on a `DMatrix`, and everything else is that of the estimators that th
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ NAMES = (
     "subsample", "tree_method", "verbosity",
 )  # fmt: skip
 """Parameters that `get_xgb_params` of XGBoost's estimators has, whether they are given or not."""
+
+OF_ESTIMATORS = {
+    **dict.fromkeys(NAMES), "callbacks": None, "enable_categorical": None, "feature_types": None,
+    "feature_weights": None, "missing": np.nan, "sampling_method": None, "validate_parameters": None,
+}  # fmt: skip
+"""Those that `get_params` has besides, as they are where they are not given."""
 
 
 class XGBoostModel(HornbeamModel):
@@ -76,11 +83,15 @@ class XGBoostModel(HornbeamModel):
         """Return the parameters of a training as XGBoost means them."""
         return as_xgboost_means(values)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters, those of XGBoost's that are not given too."""
+        return {**OF_ESTIMATORS, **super().get_params(deep=deep)}
+
     _beside_functions, _weighs_by_name = "rmse", True
 
-    def _names_of_sets(self, names: Any, n_sets: int) -> Any:
+    def _names_of_sets(self, names: Any, are_training: Sequence[bool]) -> Any:
         """Return the names of validation sets; None: XGBoost's, of the training data too."""
-        return [f"validation_{number}" for number in range(n_sets)] if names is None else names
+        return [f"validation_{number}" for number in range(len(are_training))] if names is None else names
 
     def _log_of(self, verbose: bool | int | None) -> EvaluationMonitor | None:
         """Return the callback that prints evaluations, each one where nothing else is asked for."""

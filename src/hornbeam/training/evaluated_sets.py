@@ -27,6 +27,11 @@ class EvaluatedSet:
     valid: int
     is_training: bool
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether it is the training set, or one called so, with other weights: early stopping looks past it."""
+        return self.is_training or self.name == TRAINING
+
 
 def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:
     """Return the data sets to evaluate by name."""

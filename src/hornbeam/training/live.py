@@ -32,7 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import as_xgboosts, metric_name, ranks_of
+from hornbeam.training.xgboost_arguments import DEFAULTS, as_xgboosts, metric_name, ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,23 @@ def keep(booster: Booster, run: TrainingRun) -> None:
     training.training_name = names[0] if names else TRAINING
     training.attach(booster, run)
     training.is_stale = run.state.n_iterations != booster.n_iterations  # an iteration that learned nothing is not kept
+
+
+def go_on(booster: Booster, train_set: Any) -> None:
+    """Let a model that has no training train on, with the parameters that it was trained with.
+
+    Those of a model that was read are the ones that it keeps; XGBoost's own files keep none, and have its defaults.
+    """
+    changes = dict(booster.to_come)
+    if booster.trained_with is not None:
+        params = booster.trained_with.replace(**changes)
+    else:
+        of_file = dict(booster.params)
+        is_bare = booster.is_xgboosts and not set(of_file) & set(DEFAULTS)
+        start = as_xgboosts({}, train_set) if is_bare else {}
+        params = Params.from_dict({**start, **of_file, **changes})
+    booster.to_come = {}
+    LiveTraining(params, train_set).take_over(booster)
 
 
 def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[Evaluation]:
@@ -150,6 +167,11 @@ class LiveTraining:
         self._close = finalizer
         booster._training = self
 
+    def take_over(self, booster: Booster) -> None:
+        """Make a model that has no training train on."""
+        self._booster = weakref.ref(booster)
+        self._restart(booster)
+
     def close(self) -> None:
         """Free what the engine holds."""
         self._close()
@@ -168,10 +190,10 @@ class LiveTraining:
 
     def _restart(self, model: Booster) -> None:
         """Begin anew on a model; without trees it is the empty one, which has a start of its own."""
-        kept = self.booster.n_best, self.booster.best_score, self.booster.eval_history
+        kept = self.booster.n_best, self.booster.best_score, self.booster.eval_history, self.booster._attributes
         whole = Booster(replace(model.to_model(), best_iteration=0)) if model.trees else None
         self.attach(self.booster, self.start(whole))
-        self.booster.n_best, self.booster.best_score, self.booster.eval_history = kept
+        self.booster.n_best, self.booster.best_score, self.booster.eval_history, self.booster._attributes = kept
 
     def update(self, train_set: Any, function: Any) -> bool:
         """Run an iteration; returns whether the training has ended: no tree was added."""

@@ -171,7 +171,7 @@ class Loop:
         self.calling: Callback | None = None
         self._reset: dict[str, Any] = {}  # by name, what callbacks have set for the iterations to come
         state = members[0].state
-        training = frozenset(entry.name for entry in state.evaluated if entry.is_training)
+        training = frozenset(entry.name for entry in state.evaluated if entry.is_learned)
         begin, *_ = [member.begin(n_rounds, functions) for member in members]
         self.params = state.params
         self.env = LoopEnv(
@@ -230,6 +230,12 @@ class Loop:
                 self.evaluated.append(iteration)
             if have_ended:
                 say, text = inform, "no split gains anything any more"
+                if iteration == 0:
+                    text = (
+                        "no split gains anything, or min_sum_hessian_in_leaf="
+                        f"{self.params.number('min_sum_hessian_in_leaf'):g}, min_data_in_leaf="
+                        f"{self.params.min_data_in_leaf}, min_gain_to_split={self.params.min_gain_to_split:g} forbid it"
+                    )
                 state = members[0].state
                 if lacks_rows(self.params, state.train_set.n_rows):
                     n_rows, least = state.train_set.n_rows, self.params.min_data_in_leaf

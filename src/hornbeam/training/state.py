@@ -251,6 +251,7 @@ class TrainingState:
             )
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
+        booster.trained_with = self.params
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators

@@ -162,7 +162,7 @@ def _boost(
 ) -> None:
     """Run the iterations of one training, which may go on later."""
     state, booster = run.state, run.state.booster
-    others = [entry.name for entry in state.evaluated if not entry.is_training]
+    others = [entry.name for entry in state.evaluated if not entry.is_learned]
     only_training = bool(state.evaluated) and not others
     params, callbacks = with_stopping(state.params, state.train_set, callbacks)
     prepared = prepare(adapted(callbacks), params, others, bool(state.metrics or functions), only_training)

@@ -162,13 +162,23 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
 
 def as_xgboost_means(params: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return parameters by XGBoost's meaning of `alpha` and `subsample`, and with its defaults."""
+    return _with_defaults(as_xgboost_changes(params, shapes_trees=False))
+
+
+def as_xgboost_changes(params: Mapping[Any, Any], shapes_trees: bool) -> dict[Any, Any]:
+    """Return parameters that change a training, by XGBoost's meaning of `alpha` and `subsample`.
+
+    shapes_trees  whether a depth says how many leaves a tree has, unless they are given
+    """
     made = dict(params)
     if made.get("alpha") is not None and "lambda_l1" not in made and "reg_alpha" not in made:
         made["lambda_l1"] = made.pop("alpha")
     is_part = isinstance(made.get("subsample"), (int, float)) and made["subsample"] < 1
     if is_part and not any(name in made for name in ("subsample_freq", "bagging_freq")):
         made["subsample_freq"] = 1
-    return _with_defaults(made)
+    if shapes_trees and "max_depth" in made and not any(made.get(name) for name in ("num_leaves", "max_leaves")):
+        made["num_leaves"] = _leaves_of(made["max_depth"])
+    return made
 
 
 def with_stopping(
@@ -209,9 +219,14 @@ def _with_defaults(params: dict[Any, Any]) -> dict[Any, Any]:
     made = {name: value for name, value in {**DEFAULTS, **defaults}.items() if name not in given}
     if params.get(given.get("num_leaves")) in (None, 0, "0"):
         params.pop(given.get("num_leaves"), None)
-        depth = _whole(params.get(given.get("max_depth"), DEFAULTS["max_depth"]))
-        made["num_leaves"] = 2**depth if 0 < depth < MOST_LEVELS else MAX_LEAVES
+        made["num_leaves"] = _leaves_of(params.get(given.get("max_depth"), DEFAULTS["max_depth"]))
     return {**params, **made}
+
+
+def _leaves_of(max_depth: Any) -> int:
+    """Return how many leaves a tree of a depth has at most."""
+    depth = _whole(max_depth)
+    return 2**depth if 0 < depth < MOST_LEVELS else MAX_LEAVES
 
 
 def _whole(value: Any) -> int:

@@ -148,10 +148,32 @@ def test_files_without_names_have_columns_by_position(tmp_path):
     assert (booster.predict(whole) == expected).all()
     assert (booster.predict(bare) == expected).all()  # as many columns as the model has, and no names
     forced = hb.Dataset(whole, params={"header": True})
-    assert forced.n_rows == 79
+    assert forced.n_rows == 79 and np.array_equal(forced.label, label[1:])  # LightGBM's parameter, and its label
     (tmp_path / "x.csv").write_text("x,y\n1,2\n")
     with pytest.raises(hb.DataError, match="'Column_0'"):
         hb.Dataset(tmp_path / "x.csv", [0, 1], params={"header": False}, categorical_features=[])
+
+
+def test_a_column_more_than_an_unnamed_model_has_is_not_taken_for_a_feature(tmp_path):
+    values = np.random.default_rng(1).standard_normal((80, 3))
+    label = (values[:, 0] > 0).astype(int)
+    first, last = tmp_path / "first.csv", tmp_path / "last.csv"
+    pd.DataFrame(np.column_stack([label, values])).to_csv(first, index=False, header=False)
+    pd.DataFrame(np.column_stack([values, label])).to_csv(last, index=False, header=False)
+    data = hb.Dataset(values, label=label)
+    booster = hb.train(PARAMS, data, 3)
+    expected = booster.predict(values)
+    for path in (first, last):
+        with pytest.raises(hb.DataError, match="name the label: predict"):
+            booster.predict(path)
+    assert (booster.predict(hb.Dataset(first)) == expected).all()
+    assert (booster.predict(hb.Dataset(last, label="Column_3")) == expected).all()
+    named = hb.train(PARAMS, hb.Dataset(values, label=label, feature_names=["a", "b", "c"]), 3)
+    assert (named.predict(hb.Dataset(first)) == expected).all()
+    for fields in ({}, {"label": "Column_0"}, {"params": {"label_column": 0}}):
+        valid = hb.Dataset(first, reference=data, **fields)
+        assert np.array_equal(valid.label, label)
+        assert np.array_equal(valid.binned.block(0, 80), data.binned.block(0, 80))
 
 
 def test_the_index_of_pandas_is_no_feature(tmp_path, caplog):

@@ -78,7 +78,9 @@ def read_rows(booster: Any, data: str, keep: list[str], header: bool | None) -> 
         there = [] if frame is None else list(frame.columns)
         missing = [name for name in keep if name not in there]
         raise DataError(f"--keep {','.join(missing)}: {data!r} has no such column")
-    rest = [name for name in frame.columns if name not in keep or name in booster.feature_names]
+    rest = [name for name in frame.columns if name not in keep]
+    if len(rest) < booster.n_features:
+        rest = [name for name in frame.columns if name not in keep or name in booster.feature_names]
     return frame.select(rest).to_native(), {name: series_values(frame[name]) for name in keep}
 
 

@@ -48,7 +48,7 @@ def read_delimited(source: Any, name: str, wanted: Wanted) -> Any:
     from pyarrow import csv as arrow_csv
 
     layout = layout_of(source, name, wanted.header)
-    chosen = wanted.choose(layout.names, name)
+    chosen = wanted.choose(layout.names, name, layout.has_names)
 
     def read(block_size: int | None) -> Any:
         return arrow_csv.read_csv(

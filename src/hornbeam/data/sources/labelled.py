@@ -108,8 +108,10 @@ def load_labelled(
     if fields.get("qid") is not None or "qid" in named:
         of_file.pop("group", None)
     values = {name: of_file.get(name) if value is None else value for name, value in fields.items()}
-    if may_lead and loaded.fields.get("label") is None and are_made_up(loaded.table.column_names):
-        inform(f"{data}: no column has a name, and none is said to be the label: the first one is")
+    has_no_names = is_delimited(data) and are_made_up(loaded.table.column_names)
+    if may_lead and loaded.fields.get("label") is None and (has_no_names or roles.header):
+        no_names = "" if roles.header else "no column has a name, and "
+        inform(f"{data}: {no_names}none is said to be the label: the first one is")
         named["label"] = 0
     if not named and not roles.ignore and not may_lead:
         return loaded.table, values
@@ -132,7 +134,9 @@ def load_labelled(
     if not left:
         raise DataError(f"data has no features besides {', '.join(taken)}; a table of features and labels is needed")
     values.update({name: values_at(place) for name, place in taken.items()})
-    chosen = None if early or read is None else wanted.choose([names[place] for place in left], "data")
+    chosen = None
+    if not early and read is not None and not (has_no_names and features and len(left) == len(features[0])):
+        chosen = wanted.choose([names[place] for place in left], "data")
     return columns_at(left if chosen is None else [names.index(name) for name in chosen]), values
 
 

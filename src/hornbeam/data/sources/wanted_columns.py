@@ -34,15 +34,19 @@ class Wanted:
     n_features: int | None = None
     header: bool | None = None
 
-    def choose(self, names: Sequence[str], source: str) -> list[str] | None:
+    def choose(self, names: Sequence[str], source: str, are_given: bool = True) -> list[str] | None:
         """Return the names of the columns to read, in order; None: all as they are.
 
-        names   of the columns that there are
-        source  what messages call it
+        names      of the columns that there are
+        source     what messages call it
+        are_given  whether the source has these names, or they are made up for its places
         """
         if not self.features:
             return None
         taken = [other for other in self.others if other in names]
+        if not are_given and any(list(own) == list(names[: len(own)]) for own in self.features):
+            self._check_places(names, taken, source)
+            return None
         spelling = next((own for own in self.features if set(own) <= set(names)), None)
         if spelling is None:
             if len(names) - len(taken) == len(self.features[0]) and are_made_up(names):
@@ -56,6 +60,19 @@ class Wanted:
         if left:
             inform(f"{source}: not read, since they are no features: {_listed(left)}")
         return [*spelling, *(other for other in taken if other not in spelling)]
+
+    def _check_places(self, names: Sequence[str], taken: Sequence[str], source: str) -> None:
+        """Raise unless as many columns without names are left as there are features, which have no names either.
+
+        One column more may be the label, the first or the last one: names that nobody gave do not tell.
+        """
+        n_features = len(self.features[0])
+        if len(names) - len(taken) != n_features:
+            raise DataError(
+                f"{source} has {len(names)} columns without names, and the model {n_features} features, whose places "
+                f"there are not known; name the label: predict(Dataset({source!r}, label='Column_0')), or --keep "
+                "Column_0 of `hornbeam predict`; or pass the features alone"
+            )
 
     def chosen(self, loaded: Loaded, source: str) -> Loaded:
         """Return the wanted columns of a pyarrow table that was read whole."""

@@ -122,7 +122,7 @@ class DaskEstimator(HornbeamModel):
             client, X, label, weight=sample_weight, init_score=init_score, feature_weights=feature_weights, **kept,
             **options,
         )  # fmt: skip
-        names = self._names_of_sets(eval_names, len(pairs)) or [f"valid_{i}" for i in range(len(pairs))]
+        names = self._names_of_sets(eval_names, [False] * len(pairs))
         valid: dict[str, DaskDataset] = {}
         for i, (table, target) in enumerate(pairs):
             own = {name: every[i] for name, every in of_sets.items()}
