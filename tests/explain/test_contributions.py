@@ -134,8 +134,11 @@ def test_iterations_are_chosen_as_for_predictions(booster):
     values = booster.predict(X, pred_contrib=True, start_iteration=2, num_iteration=3)
     raw = booster.predict(X, raw_score=True, start_iteration=2, num_iteration=3)
     np.testing.assert_allclose(values.sum(axis=1), raw, rtol=1e-10, atol=1e-12)
-    assert (values == booster[2:5].predict(X, pred_contrib=True)).all()
-    empty = booster.predict(X, pred_contrib=True, start_iteration=6)
+    whole = booster.predict(X, pred_contrib=True, iteration_range=(2, 5))
+    assert (whole == booster[2:5].predict(X, pred_contrib=True)).all()
+    assert (whole[:, :-1] == values[:, :-1]).all()
+    assert not booster.predict(X, pred_contrib=True, start_iteration=6).any()
+    empty = booster.predict(X, pred_contrib=True, iteration_range=(6, 7))
     assert (empty[:, :-1] == 0.0).all() and (empty[:, -1] == booster.init_scores[0]).all()
 
 

@@ -86,7 +86,23 @@ def test_start_iteration_leaves_out_the_first_iterations(multiclass):
     assert (
         multiclass.predict(X3, pred_leaf=True, start_iteration=2, num_iteration=2).tolist() == leaves[:, 6:12].tolist()
     )
-    assert multiclass.predict(X3, raw_score=True, start_iteration=5).tolist() == [multiclass.init_scores.tolist()] * 400
+    assert not multiclass.predict(X3, raw_score=True, start_iteration=5).any()
+    start = multiclass.init_scores.tolist()
+    assert multiclass.predict(X3, raw_score=True, iteration_range=(5, 6)).tolist() == [start] * 400
+
+
+@pytest.mark.parametrize("asked", [{"raw_score": True}, {}, {"pred_contrib": True}])
+def test_later_iterations_predict_what_lightgbm_says_they_do(multiclass, asked):
+    peer = pytest.importorskip("lightgbm")
+    theirs = peer.Booster(model_str=multiclass.model_to_string())
+    for first, count in ((0, 2), (2, 2), (1, None), (5, None)):
+        given = {"start_iteration": first, "num_iteration": count, **asked}
+        np.testing.assert_allclose(multiclass.predict(X3, **given), theirs.predict(X3, **given), atol=1e-12)
+    whole = multiclass.predict(X3, raw_score=True)
+    first, rest = (
+        multiclass.predict(X3, raw_score=True, **one) for one in ({"num_iteration": 2}, {"start_iteration": 2})
+    )
+    np.testing.assert_allclose(first + rest, whole, rtol=0, atol=1e-12)
 
 
 def test_best_iteration_is_what_predict_uses(binary):

@@ -41,7 +41,7 @@ def test_slices_predict_what_their_iterations_do(name):
         part = booster[:k]
         assert (part.n_iterations, part.best_iteration) == (k, 0)
         assert np.array_equal(part.predict(X), booster.predict(X, num_iteration=k))
-    assert np.array_equal(booster[2:5].predict(X), booster.predict(X, start_iteration=2, num_iteration=3))
+    assert np.array_equal(booster[2:5].predict(X), booster.predict(X, iteration_range=(2, 5)))
     assert [one.fingerprint() for one in booster] == [booster[i].fingerprint() for i in range(7)]
     assert booster[-1].fingerprint() == booster[6:].fingerprint()
     assert booster[::2].n_iterations == 4 and booster[5:2].n_iterations == 0

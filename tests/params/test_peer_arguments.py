@@ -178,7 +178,9 @@ def test_a_model_is_saved_and_loaded_by_lightgbms_names(tmp_path, booster):
     assert hb.load(tmp_path / "two").fingerprint() == booster[:2].fingerprint()
     assert hb.Booster(model_str=booster.model_to_string(2)).current_iteration() == 2
     booster.save_model(tmp_path / "last", num_iteration=2, start_iteration=1, importance_type="gain")
-    assert hb.load(tmp_path / "last").fingerprint() == booster[1:3].fingerprint()
+    part = hb.load(tmp_path / "last")
+    np.testing.assert_array_equal(part.predict(X), booster.predict(X, start_iteration=1, num_iteration=2))
+    assert not part.init_scores.any() and part.n_iterations == 2
     for choice in ({"start_iteration": 1}, {"start_iteration": 1, "num_iteration": -1}, {"start_iteration": 2}):
         part = hb.Booster(model_str=booster.model_to_string(**choice))
         np.testing.assert_array_equal(part.predict(X), booster.predict(X, **choice))

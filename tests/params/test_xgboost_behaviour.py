@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -203,9 +204,7 @@ def test_the_best_iteration_is_counted_as_the_data_are_made(data, caplog, tmp_pa
 
 def test_predictions_of_a_dmatrix(booster, data):
     np.testing.assert_array_equal(booster.predict(data[1]), booster.predict(X[300:]))
-    np.testing.assert_array_equal(
-        booster.predict(data[1], iteration_range=(1, 3)), booster.predict(X[300:], start_iteration=1, num_iteration=2)
-    )
+    np.testing.assert_array_equal(booster.predict(data[1], iteration_range=(1, 3)), booster[1:3].predict(X[300:]))
     np.testing.assert_array_equal(booster.predict(X, iteration_range=(0, 0)), booster.predict(X))
     np.testing.assert_array_equal(booster.predict(X, ntree_limit=2), booster.predict(X, num_iteration=2))
     np.testing.assert_array_equal(booster.inplace_predict(X, predict_type="margin"), booster.predict(X, raw_score=True))
@@ -219,9 +218,10 @@ def test_predictions_of_a_dmatrix(booster, data):
         booster.inplace_predict(X, predict_type="leaf")
 
 
-def test_margins_are_added_to_the_scores_of_the_rows(booster):
+def test_margins_stand_in_the_place_of_what_training_started_from(booster):
     margin = X[:, 2]
-    raw = booster.predict(X, raw_score=True)
+    bare = hb.Booster(replace(booster.to_model(), init_scores=[0.0]))
+    raw = bare.predict(X, raw_score=True)
     chance = booster.objective.transform((raw + margin)[None])[0]
     for predicted in (
         booster.predict(X, base_margin=margin),
@@ -230,9 +230,16 @@ def test_margins_are_added_to_the_scores_of_the_rows(booster):
     ):
         np.testing.assert_array_equal(predicted, chance)
     np.testing.assert_array_equal(booster.predict(X, base_margin=margin, output_margin=True), raw + margin)
+    for library in (hb, xgboost):
+        params = {"objective": "binary:logistic", "base_score": 0.2, "max_depth": 2, "verbosity": 0}
+        made = library.train(params, library.DMatrix(X, LABEL), 3)
+        plain = made.predict(library.DMatrix(X), output_margin=True)
+        moved = made.predict(library.DMatrix(X, base_margin=margin), output_margin=True) - plain
+        np.testing.assert_allclose(moved, margin - np.log(0.2 / 0.8), rtol=0, atol=1e-5)
     several = hb.train({**SMALL, "objective": "multi:softprob", "num_class": 3}, hb.DMatrix(X, CLASSES), 2)
+    bare = hb.Booster(replace(several.to_model(), init_scores=[0.0] * 3))
     np.testing.assert_array_equal(
-        several.predict(X, base_margin=X[:, :3], raw_score=True), several.predict(X, raw_score=True) + X[:, :3]
+        several.predict(X, base_margin=X[:, :3], raw_score=True), bare.predict(X, raw_score=True) + X[:, :3]
     )
     with pytest.raises(hb.DataError, match="base_margin has 5 numbers"):
         booster.predict(X, base_margin=margin[:5])

@@ -21,6 +21,7 @@ WARNS = {
     "huber_slope": {"huber_slope": 2.0},
     "alpha": {"alpha": 0.5, "metric": "quantile"},  # raises otherwise
     "poisson_max_delta_step": {"poisson_max_delta_step": 0.5},
+    "multiclass_hessian_factor": {"multiclass_hessian_factor": 2.0},
     "tweedie_variance_power": {"tweedie_variance_power": 1.2},
     "reg_sqrt": {"reg_sqrt": True, "objective": "binary"},
     "focal_gamma": {"focal_gamma": 1.0},

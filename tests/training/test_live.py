@@ -295,8 +295,10 @@ def test_shuffled_iterations_are_the_same_ones_in_another_order():
     valid = train_set.create_valid(X_VALID, Y_VALID)
     stopping = [hb.early_stopping(2, verbose=False)]
     stopped = hb.train({**PLAIN, "learning_rate": 0.9}, train_set, 40, [valid], callbacks=stopping)
-    with pytest.raises(hb.ParameterError, match="n_best"):
-        stopped.shuffle_models()
+    expected = stopped.predict(X)
+    assert stopped.n_best < stopped.n_iterations
+    assert np.allclose(stopped.shuffle_models().predict(X), expected, rtol=0, atol=1e-12)
+    assert stopped.n_best == stopped.n_iterations
     assert booster.free_network() is booster
     with pytest.raises(AttributeError, match="distributed"):
         booster.set_network("127.0.0.1:12400")

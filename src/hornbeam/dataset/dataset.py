@@ -167,10 +167,10 @@ class Dataset(PeerMethods):
             data, given, params, feature_names, categorical_features
         )
         feature_weights = given.pop("feature_weights")
-        params, roles = column_roles(params or {})
+        params, self.roles = column_roles(params or {})
         own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
         hints = {**params, **own_params, "categories": categorical_features}
-        self.data, self._reader, fields = open_data(data, given, roles, reference, cache, hints)
+        self.data, self._reader, fields = open_data(data, given, self.roles, reference, cache, hints)
         super().__init__(self._reader.n_rows, self._reader.n_features)
         self._binned: BinnedData | None = None
         self._bin_params: BinParams | None = None

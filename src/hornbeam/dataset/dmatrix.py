@@ -168,6 +168,20 @@ class DMatrix(Dataset):
             missing += int((is_missing | column.is_nan() if column.dtype.is_float() else is_missing).sum())
         return int(frame.shape[0] * frame.shape[1] - missing)
 
+    def get_data(self) -> Any:
+        """Return what is not missing as a CSR matrix of SciPy, float32, as XGBoost does; categories by their codes."""
+        from scipy.sparse import csr_matrix
+
+        if self.data is None:
+            raise DataError("get_data: the table is not kept once it is binned; ask before training")
+        table = load_table(self.data)
+        if hasattr(table, "tocsr"):
+            return table.tocsr().astype(np.float32)
+        values = (self.construct().reader if self._whole.level_columns else self._whole).read(0, self.n_rows)
+        is_there = ~np.isnan(values)
+        ends = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
+        return csr_matrix((values[is_there].astype(np.float32), np.nonzero(is_there)[1], ends), values.shape)
+
     def get_quantile_cut(self) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """Return where the bins of every feature end, as XGBoost does; the data are binned now, if they are not yet.
 

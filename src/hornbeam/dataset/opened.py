@@ -9,6 +9,7 @@ from typing import Any
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.binning import BinParams
+from hornbeam.data.sources.files import holds_files
 from hornbeam.data.sources.labelled import ColumnRoles, load_labelled
 from hornbeam.data.sources.opening import open_table
 from hornbeam.data.sources.reader import TableReader
@@ -33,12 +34,14 @@ def open_data(
     data, fields, reference, cache
         What was passed to the Dataset.
     roles
-        What parameters say of the columns.
+        What parameters say of the columns; nothing: of files what is said of those of the reference.
     hints
         Parameters of the Dataset, "bin_construct_sample_cnt" and "categories" (its categorical features) among them: a
         stream is read now, and need not be read again for what is named here.
     """
     features, n_features = columns_of(reference)
+    if roles == ColumnRoles({}) and reference is not None and holds_files(data):
+        roles = getattr(reference, "roles", roles)
     if not isinstance(data, Stream):
         if cache is not None:
             raise DataError(

@@ -26,6 +26,7 @@ from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
 from hornbeam.model.refitting import refit
 from hornbeam.model.saved import SavedModel
+from hornbeam.model.start import without_start
 from hornbeam.model.xgboost_face import XGBoostFace
 from hornbeam.objectives import Objective, objective_from_dict
 from hornbeam.params.given import GivenParams
@@ -136,7 +137,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
         self.params = GivenParams(model.params)
-        self.n_best = model.best_iteration
+        self.n_best, self.stops_at_best = model.best_iteration, model.stops_at_best
         self.best_score: Any = {}
         self.take_attributes(model.attributes)
         self.eval_history: dict[str, dict[str, list[float]]] = {}
@@ -276,18 +277,19 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             trees=self.trees,
             levels=self.levels,
             column_names=self.column_names,
+            stops_at_best=self.stops_at_best,
             attributes=self._attributes,
         )
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:
         """Return the model of some iterations, which are named as for `predict`; of all: this one."""
         start = whole_number(start_iteration, "start_iteration", 0)
-        if num_iteration is None:
-            return self if start == 0 else self[start : self.n_used]
-        count = whole_number(num_iteration, "num_iteration", -sys.maxsize)
-        if count <= 0:
-            return self if start == 0 else self[start:]
-        return self[start : start + count]
+        count = None if num_iteration is None else whole_number(num_iteration, "num_iteration", -sys.maxsize)
+        if start == 0 and (count is None or count <= 0):
+            return self
+        last = self.n_used if count is None else start + count if count > 0 else self.n_iterations
+        part = self[start:last]
+        return without_start(part) if start > 0 else part
 
     @takes_peer_arguments(SAVE)
     def save_model(
@@ -295,9 +297,10 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     ) -> Booster:
         """Write the model to a file, or some iterations of it alone; returns self.
 
-        Iterations are named as for `predict`. Some of them are a model without a best iteration: `booster[2:5]`. The
-        file is one that LightGBM reads too, or XGBoost, where a DMatrix was trained on; the model itself is in an entry
-        of its own (docs/exchange.md). `save` writes Hornbeam's format alone.
+        Iterations are named as for `predict`. Some of them are a model without a best iteration, and later ones one
+        that starts from 0, as `predict` has them. The file is one that LightGBM reads too, or XGBoost, where a DMatrix
+        was trained on; the model itself is in an entry of its own (docs/exchange.md). `save` writes Hornbeam's format
+        alone.
         """
         part = self._part(num_iteration, start_iteration)
         if format_of_name(filename) != HORNBEAM:

@@ -173,15 +173,12 @@ class LiveModel:
     def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> Self:
         """Put iterations in another order, always the same one; returns self.
 
-        Predictions of all trees change by rounding alone. The order tells no best iteration: a model that early
-        stopping ended is cut there first, `booster[: booster.n_best]`.
+        Predictions change by rounding alone. Iterations after the best one, which predictions do not use, are gone.
 
         start_iteration, end_iteration  which ones: from the first to before the second; 0 or less: to the last
         """
         if self.n_used < self.n_iterations:
-            raise ParameterError(
-                "shuffle_models: predictions use the iterations up to the best; booster[:n_best] has them"
-            )
+            del self.trees[self.n_used * self.trees_per_iteration :]
         last = whole_number(end_iteration, "end_iteration", -sys.maxsize, self.n_iterations)
         last = self.n_iterations if last <= 0 else last
         first = whole_number(start_iteration, "start_iteration", 0, last)

@@ -34,6 +34,7 @@ from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
 from hornbeam.model.no_rows import takes_no_rows
+from hornbeam.model.start import leaves_start_out
 from hornbeam.model.stream_prediction import takes_streams
 from hornbeam.model.xgboost_shapes import takes_xgboosts_shapes
 from hornbeam.params.params import BY_NAME, whole_number
@@ -52,6 +53,7 @@ class PredictingModel:
     @takes_streams
     @takes_xgboosts_shapes
     @takes_peer_arguments(PREDICT)
+    @leaves_start_out
     def predict(
         self,
         data: Any,
@@ -92,18 +94,19 @@ class PredictingModel:
             Return what every two features do together instead: half of it at (i, j), half at (j, i).
         start_iteration, num_iteration
             Which iterations to use; None: up to the best iteration if early stopping found one, else all; 0 or less:
-            all.
+            all. From a later one on, the scores that training started from are left out, as in LightGBM.
         data_has_header
             Whether the first line of a text file names its columns; False: the file itself tells.
         validate_features
             Whether the names of columns are compared with those of the training; False: places alone count.
         iteration_range, ntree_limit
-            XGBoost's: the iterations from the first to before the second, (0, 0): as without it; or the first ones.
+            XGBoost's: the iterations from the first to before the second, (0, 0): as without it; or the first ones. The
+            start is always among them.
         pred_contribs, strict_shape
             XGBoost's: contributions by output, and results of as many dimensions whatever the model is
             (`takes_xgboosts_shapes`).
         base_margin
-            Numbers to be added to the raw scores, one a row or (n_rows, n_outputs). A DMatrix brings its own.
+            Numbers to start from instead of the model's, one a row or (n_rows, n_outputs). A DMatrix brings its own.
         pred_early_stop, pred_early_stop_freq, pred_early_stop_margin
             Stop adding trees to a row, checked every so many iterations, when its class is clear by that margin: twice
             the size of the raw score of two classes, or of a rank; the distance of the two highest ones of several.
@@ -116,7 +119,8 @@ class PredictingModel:
 
         Returns
         -------
-        float64 (n_rows,), or (n_rows, n_outputs) with several outputs; int32 (n_rows, n_trees) with `pred_leaf`. With
+        float64 (n_rows,), or (n_rows, n_outputs) with several outputs. With `pred_leaf` the numbers of leaves, int32
+        (n_rows, n_trees); where a DMatrix was trained on those of nodes, as `get_dump` has them, float32. With
         `predict_classes` (XGBoost's "multi:softmax") the number of the class of every row, float64 (n_rows,).
         With `pred_contrib` float64 (n_rows, n_outputs * (n_features + 1)), for sparse matrices of SciPy a sparse matrix
         (n_rows, n_features + 1), or a list with one an output; with `pred_interactions` float64 (n_rows, n_features +
@@ -241,13 +245,32 @@ class PredictingModel:
                     inform(f"predicting on the CPU: {error}")
                     device = "cpu"
         if pred_leaf:
-            return predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
+            leaves: Any = predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
+            return self._named(leaves, self.forest.tree_range(start_iteration, num_iteration)[0])
         init = None if self.averages_trees else self.init_scores
         scores = predict_raw(self.forest, reader, init, start_iteration, num_iteration, n_threads, device)
         if self.averages_trees:
             first, last = self.forest.tree_range(start_iteration, num_iteration)
             average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
         return self._finished(scores, raw_score, n_threads, device)
+
+    def _named(self, leaves: NDArray[Any], first: int) -> NDArray[Any]:
+        """Return leaves of trees from a first one on as `predict` does: by XGBoost's numbers of nodes, or as they are.
+
+        leaves  int32 (n_rows, n_trees), of NumPy or CuPy
+        """
+        n_trees = leaves.shape[1]
+        if not self.is_xgboosts or n_trees == 0:
+            return leaves
+        trees = self.forest.trees[first : first + n_trees]
+        nodes = np.zeros((n_trees, max(tree.n_leaves for tree in trees)), np.float32)
+        for place, tree in enumerate(trees):
+            for number, node in enumerate(tree.by_level()):
+                if node < 0:
+                    nodes[place, ~node] = number
+        own: Any = np if isinstance(leaves, np.ndarray) else sys.modules["cupy"]
+        named: NDArray[Any] = own.asarray(nodes)[own.arange(n_trees), leaves]
+        return named
 
     def _finished(self, scores: NDArray[np.float64], raw_score: bool, n_threads: int, device: str) -> NDArray[Any]:
         """Return raw scores, float64 (n_outputs, n_rows), as `predict` returns them, or the predictions they make."""
@@ -264,7 +287,7 @@ class PredictingModel:
         """Predict for data on a CUDA device; the result is a CuPy array there."""
         trees = self.forest.tree_range(start_iteration, num_iteration)
         if pred_leaf:
-            return predict_leaf_in_place(self.forest, reader, trees)
+            return self._named(predict_leaf_in_place(self.forest, reader, trees), trees[0])
         init = checked_init(self.forest, self.init_scores)
         of_classes = self._objective.predicts_classes and not raw_score
         is_raw = raw_score or self._objective.predicts_scores

@@ -22,20 +22,34 @@ class MulticlassObjective(Objective):
     link: str = "softmax"
     labels: ClassVar[str] = "classes"
 
-    def __init__(self, n_outputs: int, boost_from_average: bool = True, predicts_classes: bool = False) -> None:
+    def __init__(
+        self,
+        n_outputs: int,
+        boost_from_average: bool = True,
+        predicts_classes: bool = False,
+        hessian_factor: float = 0.0,
+    ) -> None:
         super().__init__(n_outputs, boost_from_average)
+        if hessian_factor > 0.0:
+            self._given_factor = hessian_factor
         if predicts_classes:
             self.predicts_classes = True
 
     @classmethod
     def from_params(cls, params: Params) -> MulticlassObjective:
-        """Take num_class, and what is predicted."""
-        return cls(params.num_class, params.boost_from_average, params.predict_classes)
+        """Take num_class, what is predicted, and what scales hessians."""
+        factor = params.multiclass_hessian_factor
+        return cls(params.num_class, params.boost_from_average, params.predict_classes, factor)
+
+    _given_factor: float = 0.0
 
     @property
     def hessian_factor(self) -> float:
-        """K / (K - 1): the diagonal of the softmax hessian, scaled up because the classes move together (LightGBM)."""
-        return self.n_outputs / (self.n_outputs - 1.0)
+        """What the diagonal of the softmax hessian is scaled up by, because the classes move together.
+
+        K / (K - 1), as in LightGBM, unless another one is given; XGBoost has 2.
+        """
+        return self._given_factor or self.n_outputs / (self.n_outputs - 1.0)
 
     def check_labels(self, label: FloatArray | None) -> None:
         """Labels must be whole numbers from 0 to num_class - 1; a class may be absent."""
@@ -63,7 +77,7 @@ class MulticlassObjective(Objective):
     def gradients(
         self, scores: FloatArray, label: FloatArray, weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Order of operations, with f = K / (K - 1) and p as in `transform`.
+        """Order of operations, with f = `hessian_factor` and p as in `transform`.
 
         g = p - 1 for the class of the label, else g = p; h = (f * p) * (1 - p); with weights g = g * w, h = h * w.
         """

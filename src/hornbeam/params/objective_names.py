@@ -50,6 +50,7 @@ USED_BY: dict[str, frozenset[str]] = {
     "focal_gamma": frozenset(("focal",)),
     "focal_alpha": frozenset(("focal",)),
     "sigmoid": frozenset(("binary", "multiclassova", "lambdarank", "pairwise", "rank_map")),
+    "multiclass_hessian_factor": frozenset(("multiclass",)),
     "predict_classes": frozenset(("multiclass",)),
     "predict_scores": frozenset(("binary",)),
     "scale_pos_weight": frozenset(("binary", "multiclassova")),

@@ -146,6 +146,7 @@ class FittedAttributes:
                 )
             self.n_classes_ = max(booster.n_outputs, 2)
             self.classes_: NDArray[np.int64] = np.arange(self.n_classes_)
+        booster.stops_at_best = True
         self.booster_, self.n_features_in_ = booster, booster.n_features
 
     def get_num_boosting_rounds(self) -> int:

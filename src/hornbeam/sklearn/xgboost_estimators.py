@@ -22,10 +22,11 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
 from hornbeam.params.params import BY_NAME, Params
+from hornbeam.sklearn.arguments import UserFunction
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
-from hornbeam.training.xgboost_arguments import EvaluationMonitor, as_xgboost_means
+from hornbeam.training.xgboost_arguments import MULTICLASS_FACTOR, EvaluationMonitor, as_xgboost_means
 
 __all__ = ["XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker", "XGBRegressor"]
 
@@ -37,6 +38,9 @@ NAMES = (
     "subsample", "tree_method", "verbosity",
 )  # fmt: skip
 """Parameters that `get_xgb_params` of XGBoost's estimators has, whether they are given or not."""
+
+OF_FIT = ("n_estimators", "early_stopping_rounds", "importance_type")
+"""What is no parameter of `train`."""
 
 OF_ESTIMATORS = {
     **dict.fromkeys(NAMES), "callbacks": None, "enable_categorical": None, "feature_types": None,
@@ -115,10 +119,14 @@ class XGBoostModel(HornbeamModel):
 
     def get_xgb_params(self) -> dict[str, Any]:
         """Return the parameters that `train` takes, by XGBoost's names where it has such; None: its default."""
-        found = super().get_xgb_params()
+        found = {name: value for name, value in super().get_xgb_params().items() if name not in OF_FIT}
         values = {BY_NAME[name].name: value for name, value in found.items()}
         made = {name: values.pop(BY_NAME[name].name, None) for name in NAMES}
-        return {**made, **{name: value for name, value in found.items() if BY_NAME[name].name in values}}
+        made["booster"] = None if made["booster"] == "gbdt" else made["booster"]
+        if made["objective"] == "binary:logistic" and len(getattr(self, "classes_", ())) > 2:
+            made["objective"] = "multi:softprob"
+        more = {name: value for name, value in found.items() if BY_NAME[name].name in values}
+        return {**made, **{name: value for name, value in more.items() if value != BY_NAME[name].default}}
 
     @property
     def feature_types(self) -> Any:
@@ -144,6 +152,17 @@ class XGBoostModel(HornbeamModel):
         return (found / (found.sum() or 1.0)).astype(np.float32)
 
 
+class XGBoostClasses(HornbeamClassifier):
+    """What XGBoost does with several classes."""
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Complete parameters as the target asks for, with XGBoost's hessians of several classes."""
+        made = super()._with_objective(values)
+        if made["objective"] == "multiclass":
+            made.setdefault("multiclass_hessian_factor", MULTICLASS_FACTOR)
+        return made
+
+
 class XGBoostForest(XGBoostModel):
     """A random forest as XGBoost grows it: `n_estimators` trees side by side, in one iteration."""
 
@@ -165,8 +184,11 @@ class XGBoostForest(XGBoostModel):
         return super()._completed({**values, "num_iterations": 1, "num_parallel_tree": n_trees})
 
 
-class XGBClassifier(XGBoostModel, HornbeamClassifier):
-    """`HornbeamClassifier` as XGBoost's users know it."""
+class XGBClassifier(XGBoostModel, XGBoostClasses):
+    """`HornbeamClassifier` as XGBoost's users know it; of more than two classes the objective is "multi:softprob"."""
+
+    def __init__(self, *, objective: str | UserFunction | None = "binary:logistic", **kwargs: Any) -> None:
+        super().__init__(objective=objective, **kwargs)
 
     _links_functions = True
 
@@ -179,6 +201,9 @@ class XGBClassifier(XGBoostModel, HornbeamClassifier):
 class XGBRegressor(XGBoostModel, HornbeamRegressor):
     """`HornbeamRegressor` as XGBoost's users know it."""
 
+    def __init__(self, *, objective: str | UserFunction | None = "reg:squarederror", **kwargs: Any) -> None:
+        super().__init__(objective=objective, **kwargs)
+
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Let training with an objective function begin at 0.5, as XGBoost's does."""
         begins = callable(values.get("objective")) and values.get("base_score") is None
@@ -188,10 +213,19 @@ class XGBRegressor(XGBoostModel, HornbeamRegressor):
 class XGBRanker(XGBoostModel, HornbeamRanker):
     """`HornbeamRanker` as XGBoost's users know it."""
 
+    def __init__(self, *, objective: str | UserFunction | None = "rank:ndcg", **kwargs: Any) -> None:
+        super().__init__(objective=objective, **kwargs)
 
-class XGBRFClassifier(XGBoostForest, HornbeamClassifier):
+
+class XGBRFClassifier(XGBoostForest, XGBoostClasses):
     """A random forest of XGBoost's kind for classes."""
+
+    def __init__(self, *, objective: str | UserFunction | None = "binary:logistic", **kwargs: Any) -> None:
+        super().__init__(objective=objective, **kwargs)
 
 
 class XGBRFRegressor(XGBoostForest, HornbeamRegressor):
     """A random forest of XGBoost's kind for numbers."""
+
+    def __init__(self, *, objective: str | UserFunction | None = "reg:squarederror", **kwargs: Any) -> None:
+        super().__init__(objective=objective, **kwargs)

@@ -46,6 +46,9 @@ CASES: dict[str, GoldenCase] = {
     "multiclass, classes": GoldenCase(
         {"objective": "multiclass", "num_class": 3, "predict_classes": True}, n_rows=500, n_rounds=2
     ),
+    "multiclass, hessians of XGBoost's": GoldenCase(
+        {"objective": "multiclass", "num_class": 3, "multiclass_hessian_factor": 2.0}, n_rows=500, n_rounds=2
+    ),
     "binary, scores": GoldenCase({"objective": "binary", "predict_scores": True}, n_rows=500, n_rounds=2),
     "binary, sparse": GoldenCase({"objective": "binary", "num_leaves": 15}, zeros=0.9, missing=True, n_features=9),
     "binary, rare class": GoldenCase({"objective": "binary"}, rare=0.02, missing=True),

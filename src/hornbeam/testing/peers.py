@@ -240,6 +240,7 @@ def _lightgbm(ours: Params) -> dict[str, Any]:
         "aft_loss_distribution",
         "aft_loss_distribution_scale",
         "lambdarank_bias_norm",
+        "multiclass_hessian_factor",
         "predict_classes",
         "predict_scores",
         "base_score",

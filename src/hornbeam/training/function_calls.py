@@ -83,8 +83,13 @@ def _checked(found: Any) -> list[tuple[str, float, bool]]:
             raise ParameterError(
                 f"feval returned {one!r}; return (name, value, higher_is_better), or a list of such tuples"
             )
-    triples = [(*one, False)[:3] for one in many]  # pairs are XGBoost's, whose metrics are better when they fall
+    triples = [one if len(one) == 3 else (*one, _rises(one[0])) for one in many]
     return [(name, _number(value, name), bool(higher)) for name, value, higher in triples]
+
+
+def _rises(name: str) -> bool:
+    """Say whether a metric is better when it rises, which a pair of name and value does not tell: XGBoost's rule."""
+    return name.startswith(("auc", "map", "ndcg", "pre")) and name != "mape"
 
 
 def _number(value: Any, name: str) -> float:

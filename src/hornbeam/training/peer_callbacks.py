@@ -48,7 +48,8 @@ __all__ = [
 class TrainingCallback:
     """A callback as XGBoost's users write it: a class with some of these methods.
 
-    `evals_log[set][metric]` is a list, one value an evaluated iteration; sets and metrics bear XGBoost's names.
+    `evals_log[set][metric]` is a list, one value an evaluated iteration; sets and metrics bear XGBoost's names. An
+    epoch is the number of an iteration of this training, from 0.
     """
 
     EvalsLog = Log
@@ -99,7 +100,7 @@ class _Before:
         if not watch.has_begun:
             watch.has_begun, watch.log = True, {}
             watch.call("before_training", env.model)
-        if watch.call("before_iteration", env.model, env.iteration, watch.log):
+        if watch.call("before_iteration", env.model, env.iteration - env.begin_iteration, watch.log):
             raise EarlyStopException(env.iteration - 1)
 
 
@@ -116,7 +117,7 @@ class _After:
         for result in env.evaluation_result_list:
             metric, value = evaluation_of(result.metric, result.value)
             self.watch.log.setdefault(set_name(result.dataset), {}).setdefault(metric, []).append(value)
-        if self.watch.call("after_iteration", env.model, env.iteration, self.watch.log):
+        if self.watch.call("after_iteration", env.model, env.iteration - env.begin_iteration, self.watch.log):
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
     def close(self) -> None:
@@ -220,17 +221,18 @@ class TrainingCheckPoint(TrainingCallback):
         interval: int = 100,
     ) -> None:
         self.directory, self.name, self.as_pickle = Path(directory), name, as_pickle
-        self.interval = whole_number(interval, "interval", 1)
+        self.interval, self._first = whole_number(interval, "interval", 1), 0
 
     def before_training(self, model: Any) -> Any:
-        """Make the directory."""
+        """Make the directory, and count on from a model that is trained on."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        self._first = model.n_iterations
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Log) -> bool:
         """Write the file when it is time."""
         if epoch > 0 and epoch % self.interval == 0:
-            path = self.directory / f"{self.name}_{epoch}"
+            path = self.directory / f"{self.name}_{self._first + epoch}"
             if self.as_pickle:
                 path.with_name(path.name + ".pkl").write_bytes(pickle.dumps(model))
             else:

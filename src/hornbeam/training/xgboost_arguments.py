@@ -117,7 +117,8 @@ class EvaluationMonitor(LogEvaluation):
         """Print a line, if it is time."""
         if self.period <= 0 or not env.evaluation_result_list:
             return
-        texts = [f"[{env.iteration}]"]
+        epoch = env.iteration - env.begin_iteration
+        texts = [f"[{epoch}]"]
         for result in env.evaluation_result_list:
             stdv = deviation(result)
             metric, value = evaluation_of(result.metric, result.value)
@@ -125,7 +126,7 @@ class EvaluationMonitor(LogEvaluation):
             spread = "" if stdv is None or not self.show_stdv else f"+{stdv:.5f}"
             texts.append(f"{set_name(name)}-{metric}:{value:.5f}{spread}")
         self._latest = "\t".join(texts)
-        if env.iteration % self.period == 0:
+        if epoch % self.period == 0:
             self.close()
 
     def close(self) -> None:
@@ -204,6 +205,12 @@ DEFAULTS = {
 MOST_PAIRS = 32
 """The rank up to which XGBoost's ranking objectives learn."""
 
+POISSON_STEP = 0.7
+"""XGBoost's `max_delta_step` for counts, whose steps would explode."""
+
+MULTICLASS_FACTOR = 2.0
+"""XGBoost's factor on the hessians of classes."""
+
 DART = {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": -1, "uniform_drop": True, "xgboost_dart_mode": True}
 """The same for boosting="dart"."""
 
@@ -216,6 +223,10 @@ def _with_defaults(params: dict[Any, Any]) -> dict[Any, Any]:
     defaults = {name: value for name, value in DART.items() if meant.get(name) not in params} if is_dart else {}
     if str(params.get(given.get("objective"))).startswith("rank:") and params.get("lambdarank_pair_method") != "mean":
         defaults["lambdarank_truncation_level"] = MOST_PAIRS
+    if str(params.get(given.get("objective"))).startswith("multi:"):
+        defaults["multiclass_hessian_factor"] = MULTICLASS_FACTOR
+    if params.get(given.get("objective")) == "count:poisson":
+        defaults["max_delta_step"] = POISSON_STEP
     made = {name: value for name, value in {**DEFAULTS, **defaults}.items() if name not in given}
     if params.get(given.get("num_leaves")) in (None, 0, "0"):
         params.pop(given.get("num_leaves"), None)

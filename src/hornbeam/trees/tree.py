@@ -95,6 +95,14 @@ class Tree:
                     depth[child] = depth[node] + 1
         return int(depth.max(initial=-1)) + 1
 
+    def by_level(self) -> list[int]:
+        """Return splits, by number, and leaves, by the complement of theirs, from the root down, level by level."""
+        order = [0 if self.n_splits else ~0]
+        for node in order:  # grows while it is read
+            if node >= 0:
+                order += [int(self.left[node]), int(self.right[node])]
+        return order
+
     def with_leaf_values(self, leaf_value: NDArray[np.float64]) -> Tree:
         """Return the same tree with other outputs."""
         return replace(self, leaf_value=leaf_value)

@@ -176,6 +176,15 @@ def test_a_column_more_than_an_unnamed_model_has_is_not_taken_for_a_feature(tmp_
         assert np.array_equal(valid.binned.block(0, 80), data.binned.block(0, 80))
 
 
+def test_what_columns_of_a_file_are_holds_for_validation_files_too(tmp_path):
+    for name, rows in (("train.csv", slice(0, 200)), ("valid.csv", slice(200, 300))):
+        FRAME[rows].to_csv(tmp_path / name, index=False)
+    data = hb.Dataset(tmp_path / "train.csv", params={"header": True, "label_column": "name:y"})
+    for valid in (data.create_valid(tmp_path / "valid.csv"), hb.Dataset(tmp_path / "valid.csv", reference=data)):
+        assert np.array_equal(valid.label, FRAME["y"][200:300].astype(float))
+        assert "y" not in valid.feature_names
+
+
 def test_the_index_of_pandas_is_no_feature(tmp_path, caplog):
     shuffled = FRAME.sample(frac=1.0, random_state=0)
     expected = fingerprint(shuffled.drop(columns="y"), label=shuffled["y"])

@@ -31,10 +31,7 @@ def dump(model: ModelData, with_stats: bool, dump_format: str) -> list[str]:
 
 def _nested(tree: Tree, out: Outgoing, with_stats: bool) -> dict[str, Any]:
     """Return a tree as nested dictionaries with the keys of XGBoost's JSON."""
-    order = [0 if tree.n_splits else ~0]
-    for node in order:  # grows while it is read
-        if node >= 0:
-            order += [int(tree.left[node]), int(tree.right[node])]
+    order = tree.by_level()
     number = {node: place for place, node in enumerate(order)}
 
     def made(node: int, depth: int) -> dict[str, Any]:

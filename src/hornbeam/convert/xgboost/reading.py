@@ -88,7 +88,7 @@ def read_document(document: Any) -> ModelData:
         unused = [kind == CATEGORICAL and i not in used for i, kind in enumerate(types)]
         vocabulary = [() if own is None and free else own for own, free in zip(vocabulary, unused, strict=True)]
     n_iterations = len(read) // n_outputs
-    return to_hornbeam(
+    made = to_hornbeam(
         ForeignModel(
             feature_names=names or [MADE_UP.format(i) for i in range(n_features)],
             n_outputs=n_outputs,
@@ -101,6 +101,7 @@ def read_document(document: Any) -> ModelData:
             places=places,
         )
     )
+    return replace(made, stops_at_best=False)  # its Booster predicts by all trees
 
 
 def _check_version(document: dict[str, Any]) -> None:

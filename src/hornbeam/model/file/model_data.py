@@ -46,6 +46,8 @@ class ModelData:
         Levels of each categorical feature, None for the others; None: no feature is categorical.
     column_names
         Names that the columns of the training table had, where the features were given others; None: the same.
+    stops_at_best
+        Whether predictions use the iterations up to the best one, or all, as those of a DMatrix do in XGBoost.
     attributes
         Texts that XGBoost keeps beside a model; Hornbeam's files do not have them.
     """
@@ -59,6 +61,7 @@ class ModelData:
     trees: list[Tree] = field(default_factory=list)
     levels: list[Levels | None] | None = None
     column_names: list[str] | None = None
+    stops_at_best: bool = True
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property

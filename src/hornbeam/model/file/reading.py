@@ -34,7 +34,7 @@ KEYS = (
     "version",
 )
 
-OPTIONAL_KEYS = ("column_names", "cut_features", "encodings", "fingerprint", "levels")
+OPTIONAL_KEYS = ("column_names", "cut_features", "encodings", "fingerprint", "levels", "stops_at_best")
 
 ENCODING_KEYS = ("missing", "numbers", "other")
 
@@ -152,6 +152,9 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
     if len(made) % per_iteration:
         fail("trees", f"has {len(made)} trees, must have a multiple of the {per_iteration} of an iteration")
     best_iteration = check_int(document["best_iteration"], "best_iteration", 0, len(made) // per_iteration)
+    stops_at_best = document.get("stops_at_best", True)
+    if type(stops_at_best) is not bool:
+        fail("stops_at_best", f"{show(stops_at_best)} is not true or false")
     return ModelData(
         feature_names=feature_names,
         n_outputs=n_outputs,
@@ -162,6 +165,7 @@ def model_from_document(document: Any, trees: Iterable[Any] = ()) -> ModelData:
         trees=made,
         levels=levels,
         column_names=column_names,
+        stops_at_best=stops_at_best,
     )
 
 

@@ -14,6 +14,8 @@ version 0.1 have no such key.
 Trees are the arrays of trees/tree.py. An infinite threshold is the string "inf" or "-inf", since JSON has no
 infinities; every other number is finite.
 
+"stops_at_best":false says that predictions use the iterations after the best one, too.
+
 Features that were given other names than the columns of the training table have "column_names", the names there.
 
 A model with categorical features has "levels", one entry a feature: null, or its levels in the order of their codes
@@ -119,6 +121,8 @@ def content_of(model: ModelData) -> bytes:
     }
     if model.column_names is not None:
         document["column_names"] = list(model.column_names)
+    if model.best_iteration > 0 and not model.stops_at_best:
+        document["stops_at_best"] = False
     if model.levels is not None:
         document["levels"] = [None if own is None else list(own.values) for own in model.levels]
         if any(isinstance(own, EncodedLevels) for own in model.levels):

@@ -162,6 +162,15 @@ class ObjectiveRows:
         low_open=True,
         high=100.0,
     )
+    multiclass_hessian_factor: float = parameter(
+        "float",
+        0.0,
+        "Objective",
+        "What the hessians of `multiclass` are multiplied by; 0: K / (K - 1) for K classes, as in LightGBM. XGBoost "
+        "has 2, and so have trainings on a `DMatrix`.",
+        low=0.0,
+        high=100.0,
+    )
     tweedie_variance_power: float = parameter(
         "float",
         1.5,
