@@ -246,7 +246,8 @@ class PredictingModel:
                     device = "cpu"
         if pred_leaf:
             leaves: Any = predict_leaf(self.forest, reader, start_iteration, num_iteration, n_threads, device)
-            return self._named(leaves, self.forest.tree_range(start_iteration, num_iteration)[0])
+            named: NDArray[Any] = self._named(leaves, self.forest.tree_range(start_iteration, num_iteration)[0])
+            return named
         init = None if self.averages_trees else self.init_scores
         scores = predict_raw(self.forest, reader, init, start_iteration, num_iteration, n_threads, device)
         if self.averages_trees:
@@ -254,7 +255,7 @@ class PredictingModel:
             average_scores(scores, self.init_scores, (last - first) // self.n_outputs)
         return self._finished(scores, raw_score, n_threads, device)
 
-    def _named(self, leaves: NDArray[Any], first: int) -> NDArray[Any]:
+    def _named(self, leaves: Any, first: int) -> Any:
         """Return leaves of trees from a first one on as `predict` does: by XGBoost's numbers of nodes, or as they are.
 
         leaves  int32 (n_rows, n_trees), of NumPy or CuPy
@@ -269,8 +270,7 @@ class PredictingModel:
                 if node < 0:
                     nodes[place, ~node] = number
         own: Any = np if isinstance(leaves, np.ndarray) else sys.modules["cupy"]
-        named: NDArray[Any] = own.asarray(nodes)[own.arange(n_trees), leaves]
-        return named
+        return own.asarray(nodes)[own.arange(n_trees), leaves]
 
     def _finished(self, scores: NDArray[np.float64], raw_score: bool, n_threads: int, device: str) -> NDArray[Any]:
         """Return raw scores, float64 (n_outputs, n_rows), as `predict` returns them, or the predictions they make."""
