@@ -158,5 +158,6 @@ def test_leaves_of_a_strict_shape_are_by_iteration_output_and_parallel_tree():
         for parallel in range(2):
             for output in range(3):
                 tree = booster.trees[iteration * 6 + parallel * 3 + output]
-                raw[:, output] += tree.leaf_value[leaves[:, iteration, output, parallel]]
+                values = np.array([np.nan if node >= 0 else tree.leaf_value[~node] for node in tree.by_level()])
+                raw[:, output] += values[leaves[:, iteration, output, parallel].astype(int)]
     assert np.allclose(raw, booster.predict(X, output_margin=True))
