@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import inlined, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, inlined, kernel
 
 
 @inlined
@@ -80,7 +80,7 @@ def ends_of_shared(cumulative, max_bin, min_data_in_bin, ends):
     return n_ends
 
 
-@kernel
+@allocating_kernel
 def bounds_kernel(ordered, n_zeros, max_bin, min_data_in_bin):
     """Return the upper bounds of the bins of one feature, float64.
 

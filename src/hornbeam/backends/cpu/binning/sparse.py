@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.binning.dense import rows_below, search_tables
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.data import stored_bins as bundling
@@ -265,7 +265,7 @@ def code_kernel(columns, values, position, tables, starts, steps, missing_code, 
             counts[0, f] += 1
 
 
-@kernel
+@allocating_kernel
 def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried, found):
     """Put features into bundles, first fit, the fullest features first.
 
@@ -309,7 +309,7 @@ def group_kernel(candidates, starts, rows, n_codes, most_codes, n_rows, n_tried,
         found[feature] = chosen
 
 
-@kernel
+@allocating_kernel
 def check_kernel(indptr, indices, position, entries, bundle, leaves):
     """Find the features that meet another one of their bundle in some row.
 
@@ -403,7 +403,7 @@ def place_kernel(indptr, indices, entries, places, start, stop, out):
             codes[row, column[feature]] = code
 
 
-@kernel
+@allocating_kernel
 def order_kernel(indptr, entries, first_level, start, stop):
     """Let the entries of the rows start:stop ascend: those of categorical features, which are numbered last, go last.
 

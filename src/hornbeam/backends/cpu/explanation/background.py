@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.explanation.blocks import Work, run_blocks
 from hornbeam.backends.cpu.explanation.decisions import RowRanks, SplitTests, decide, split_tests
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.prediction.packed_forest import PackedForest
 from hornbeam.backends.cpu.prediction.walk import packed
 from hornbeam.trees.forest import Forest, Reader
@@ -116,7 +116,7 @@ def add_background(
     run_blocks(begin, reader, rows, ROWS, n_threads)
 
 
-@kernel
+@allocating_kernel
 def background_kernel(ranks, against, tests, sets, games, first, last, left, other_left, sums, out):
     """Add the Shapley values of trees first..last - 1 for a block of rows.
 

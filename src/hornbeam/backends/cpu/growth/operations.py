@@ -124,7 +124,7 @@ class Counting(NamedTuple):
     all_counts: NDArray[np.int64]
 
 
-@inner_kernel
+@inlined
 def count_bins(t, call, counting, f, n_bins):
     """Return the rows of the call's node in every bin of feature f: int64 (n_bins,)."""
     call.feature, call.n_bins = f, n_bins

@@ -198,10 +198,8 @@ def _write_job(context: Any, builder: Any, room: Any, kinds: tuple[Any, ...], it
     body = ir.IRBuilder(function.append_basic_block())
     data = body.bitcast(function.args[0], record.as_pointer())
     loaded = [body.load(cgutils.gep_inbounds(body, data, 0, i)) for i in range(len(items))]
-    uncounted = [_borrow(body, kind, item) for kind, item in zip(kinds, loaded, strict=True)]
-    status, _ = context.call_conv.call_function(
-        body, kernel, types.none, (types.int64, *kinds), [function.args[1], *uncounted]
-    )
+    given = [function.args[1], *loaded]
+    status, _ = context.call_conv.call_function(body, kernel, types.none, (types.int64, *kinds), given)
     body.ret(body.zext(status.is_error, _INT))
     return builder.ptrtoint(function, _INT)
 
@@ -246,26 +244,6 @@ def call_job(typing_context: Any, function: Any, data: Any, t: Any) -> Any:
         return builder.call(job, [builder.inttoptr(arguments[1], _BYTES), arguments[2]])
 
     return types.int64(types.int64, types.int64, types.int64), generate
-
-
-def _borrow(builder: Any, kind: Any, value: Any) -> Any:
-    """Return a value whose arrays are counted as in use by nobody; tuples are gone through."""
-    if isinstance(kind, types.Array):
-        return builder.insert_value(value, cgutils.get_null_value(value.type.elements[0]), 0)
-    if isinstance(kind, types.BaseTuple):
-        for place, item in enumerate(kind):
-            uncounted = _borrow(builder, item, builder.extract_value(value, place))
-            value = builder.insert_value(value, uncounted, place)
-    return value
-
-
-def borrowed(typing_context: Any, value: Any) -> Any:
-    """Take away the places where users are counted."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _borrow(builder, signature.args[0], arguments[0])
-
-    return value(value), generate
 
 
 def float_from_bits(typing_context: Any, bits: Any) -> Any:

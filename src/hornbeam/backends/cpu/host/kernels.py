@@ -1,10 +1,15 @@
 """How functions become kernels, and how arrays are handed to them.
 
-    kernel         called from Python; the interpreter lock is released
-    inner_kernel   called by compiled code alone: what would let Python call it takes time to compile
-    joined_kernel  the same, and the compiler puts it where it is called: a call counts every array as in use
-    inlined        for numbers alone: its lines stand where it is called. With arrays the compiler would count them as
-                   in use at each step of a loop, and no more so, which takes ten times as long as the rest
+    kernel                  called from Python; the interpreter lock is released
+    inner_kernel            called by compiled code alone: what would let Python call it takes time to compile
+    joined_kernel           the same, and the compiler puts it where it is called
+    inlined                 the same, before types are known: for a few lines, as those that return an array
+    allocating_kernel       a kernel that makes arrays, and counts who uses them
+    allocating_inner_kernel an inner one; it returns no array
+
+All but the allocating ones use the arrays that they are given, which who called them has as long as they run. To count
+arrays takes code in every kernel that is compiled, and threads that count the same array wait for each other. Numba
+refuses a kernel that makes an array, or returns one, and does not say that it does.
 
 A kernel that Python calls comes from the shared library that was compiled when Hornbeam was built (library.py); where
 there is none for such arguments, Numba compiles it (jit.py). Neither is loaded before a kernel is called.
@@ -23,7 +28,7 @@ from typing import Any
 
 from hornbeam.core.lazy import lazy
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 PACKAGE = "hornbeam.backends.cpu."
@@ -109,6 +114,8 @@ def _decorator(options: Mapping[str, Any], is_cached: bool = True) -> Callable[[
 
 kernel = _decorator(OPTIONS)
 inner_kernel = _decorator(INNER)
+allocating_kernel = _decorator({**OPTIONS, "_nrt": True})
+allocating_inner_kernel = _decorator({**INNER, "_nrt": True})
 joined_kernel = _decorator({**OPTIONS, "forceinline": True})
 inlined = _decorator({"nogil": True, "inline": "always"}, is_cached=False)
 
@@ -130,13 +137,3 @@ def instruction(stub: Callable[..., Any]) -> Callable[..., Any]:
 def _tell() -> None:
     for tell in when_more:
         tell()
-
-
-@instruction
-def borrowed(value):  # type: ignore[no-untyped-def]
-    """Return an argument whose arrays are not counted: who called the kernel has them, as long as it runs.
-
-    Numba counts an array as in use whenever it is taken from a tuple. Threads that count the same arrays wait for each
-    other, and a thread alone takes 80 nanoseconds a step of a loop.
-    """
-    raise NotImplementedError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, largest_team, run_parts
 from hornbeam.backends.cpu.linear.functions import Functions, value_of
 from hornbeam.backends.cpu.linear.tiles import TiledRows
@@ -47,7 +47,7 @@ def _eliminate(matrix, vector, noise, smallest, found):
             found[p] = rest / matrix[p, p]
 
 
-@kernel
+@allocating_kernel
 def solve_kernel(sums, count, columns, scales, ridge, solution):
     """Solve the equations of every fitted leaf: twin of NumpyLeaves.solve.
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import inner_kernel, joined_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, inner_kernel, joined_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.linear.functions import ONE, Functions, value_of
 from hornbeam.backends.cpu.losses.numerics import bits_from_float
@@ -91,7 +91,7 @@ def count_kernel(t, crew, rows, counts):
             count[np.uint64(leaf[_row_at(place, chosen)])] += 1
 
 
-@kernel
+@allocating_kernel
 def fill_kernel(t, crew, rows, columns, tiles, ranges):
     """Fill the tiles of some parts of the rows, and find their ranges (team.run_parts).
 
@@ -194,7 +194,7 @@ def _add_lanes(z, size, g, h, out, term, hz):
         out[term + i] += total
 
 
-@kernel
+@allocating_kernel
 def add_up_kernel(t, crew, columns, counts, tiles, scales, sums):
     """Add up the terms of some parts of the rows (team.run_parts).
 
@@ -240,7 +240,7 @@ def add_up_kernel(t, crew, columns, counts, tiles, scales, sums):
                 out[one] -= np.int64(n_tiles * WIDTH) * ROUNDER_BITS
 
 
-@kernel
+@allocating_kernel
 def evaluate_kernel(t, crew, rows, columns, counts, tiles, functions, out, ends):
     """Compute the values of some parts of the rows (team.run_parts).
 

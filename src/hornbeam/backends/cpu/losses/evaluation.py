@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.numerics import bits_from_float, log_loss_
 from hornbeam.backends.cpu.losses.pointwise import weigh_kernel
@@ -171,7 +171,7 @@ def multi_error_kernel(label: FloatArray, scores: FloatArray, start: int, stop: 
         out[i] = 1.0 if at_least > 1 else 0.0
 
 
-@kernel
+@allocating_kernel
 def ranks_among_kernel(values: FloatArray, others: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count, for each value, how many of the others are below it and how many are not above it.
 

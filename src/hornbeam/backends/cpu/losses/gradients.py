@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.numerics import exp_, sigmoid_
@@ -257,7 +257,7 @@ def probability_kernel(sigmoid: float, raw: FloatArray, out: FloatArray) -> None
         out[row] = sigmoid_(sigmoid * raw[row])
 
 
-@kernel
+@allocating_kernel
 def softmax_kernel(raw: FloatArray, start: int, stop: int, out: FloatArray) -> None:
     """Softmax of the rows [start, stop): subtract the maximum, exp, add in class order, divide.
 

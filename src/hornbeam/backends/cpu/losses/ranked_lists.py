@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.backends.cpu.losses.ranking import rank_documents
 from hornbeam.backends.cpu.tuning import in_use
@@ -79,7 +79,7 @@ def first_documents(scores: FloatArray, count: int, order: NDArray[np.int32], sp
         held = held + 1 if held < count else held
 
 
-@kernel
+@allocating_kernel
 def ndcg_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],
@@ -122,7 +122,7 @@ def ndcg_kernel(
             out[place, query] = found / best if best > 0.0 else 1.0
 
 
-@kernel
+@allocating_kernel
 def map_kernel(
     scores: FloatArray,
     level: NDArray[np.int32],

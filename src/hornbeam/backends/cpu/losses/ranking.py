@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.losses.numerics import bits_from_float, exp_, log2_
 from hornbeam.backends.cpu.losses.random_choices import uniform
@@ -250,7 +250,7 @@ def precision_values(level: NDArray[np.int32], order: NDArray[np.int32], above: 
         below[rank] = count / r - before
 
 
-@kernel
+@allocating_kernel
 def lambdarank_kernel(documents, first, last, rules, gradient, hessian):
     """Gradients of the queries [first, last): `LambdarankObjective.query_gradients`.
 
@@ -370,7 +370,7 @@ def striped_sum_(values: FloatArray, sums: FloatArray) -> float:
     return total
 
 
-@kernel
+@allocating_kernel
 def xendcg_kernel(documents, first, last, key, gradient, hessian):
     """Gradients of the queries [first, last): `XendcgObjective.query_gradients`; `hessian` holds rho meanwhile.
 

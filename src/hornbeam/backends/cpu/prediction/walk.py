@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.host.kernels import inner_kernel, joined_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_kernel, inner_kernel, joined_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.prediction.categories import PackedSets, code_categories
 from hornbeam.backends.cpu.prediction.packed_forest import (
@@ -193,7 +193,7 @@ def _child(word):
     return (word >> _CHILD_SHIFT) & _CHILD_MASK
 
 
-@joined_kernel  # a call counts every array as in use
+@joined_kernel
 def _goes_right(word, codes, row_start, bits, set_start, set_words):
     """Return 1 where a row goes right at a node of a forest with categorical splits, else 0."""
     column, rank = (word >> _COLUMN_SHIFT) & _COLUMN_MASK, word & _RANK_MASK
@@ -365,7 +365,7 @@ def _code_block(forest, sets, block, codes):
         code_categories(block, forest.column_feature, sets, codes)
 
 
-@kernel
+@allocating_kernel
 def add_trees_kernel(forest, node_value, first, last, block, codes, score_row, scores):
     """Add the values of trees first..last - 1 to the scores of a block of rows.
 
@@ -414,7 +414,7 @@ def add_trees_kernel(forest, node_value, first, last, block, codes, score_row, s
         group_first = group_last
 
 
-@kernel
+@allocating_kernel
 def find_leaves_kernel(forest, node_leaf, first, last, block, codes, leaf_row, leaves):
     """Find the leaves of a block of rows in trees first..last - 1.
 

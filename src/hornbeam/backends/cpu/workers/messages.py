@@ -20,7 +20,7 @@ from hornbeam.backends.cpu.growth.rows.counters import COUNTED_ROWS, PACKED_ROWS
 from hornbeam.backends.cpu.growth.rows.pieces import Pieces, cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.host.atomics import add
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_inner_kernel, inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, meet, run_parts, share_of
 from hornbeam.backends.histogram_messages import NARROW, NOTHING, PACKED, Room, words_of
 from hornbeam.trees.records import Segments
@@ -143,7 +143,7 @@ def write_packed(bins, records, begin, end, by_row, f0, f1, node, sections, outg
     add_counters(bins, records, begin, end, by_row, f0, f1, places, words, fields)
 
 
-@inner_kernel
+@allocating_inner_kernel
 def write_wide(bins, records, wide, begin, end, by_row, f0, f1, node, sections, outgoing, places):
     """Sum rows of wide records where they leave, section by section; places: uint64 (n_used,), scratch."""
     offsets, firsts, n_sums = sections.offsets, sections.firsts, outgoing.n_sums
@@ -213,7 +213,7 @@ def add_sums(partial, sums, first, last, n_sums):
             sums[i] += partial[i]
 
 
-@inner_kernel
+@allocating_inner_kernel
 def sum_partial(bins, records, wide, begin, end, by_row, f0, f1, sections, n_sums, counters, sums):
     """Sum the rows of a piece for the features f0:f1, into a row of `partials`."""
     offsets = sections.offsets
@@ -265,7 +265,7 @@ def write_kernel(t, crew, rows, pieces, sections, outgoing, scratch):
     """
     call_helpers(t, crew, (rows, pieces, sections, outgoing, scratch))
     rows, pieces, sections, outgoing, scratch = (
-        borrowed(rows), borrowed(pieces), borrowed(sections), borrowed(outgoing), borrowed(scratch)
+        rows, pieces, sections, outgoing, scratch
     )  # fmt: skip
     n_blocks, n_nodes = len(sections.blocks) - 1, len(outgoing.forms)
     task = add(scratch.taken, 0, 1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.rules import can_split, copy_split
 from hornbeam.backends.cpu.growth.trees.children import enter_children
-from hornbeam.backends.cpu.host.kernels import borrowed, kernel
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.core.dtypes import NODE
 
 N_NODES, N_FREE = 0, 1
@@ -102,7 +102,6 @@ def plan_kernel(table, plan, n_left_here, max_depth, rules):
     n_left_here  int64 (n,)                in   rows of this worker that went left
     rules        RULES (1,)                in
     """
-    table, plan = borrowed(table), borrowed(plan)
     nodes, places, size, n_sums, n_searched = table.nodes, table.places, table.size, 0, 0
     for k in range(len(plan.batch)):
         number, first = plan.batch[k], size[N_NODES]
@@ -148,7 +147,6 @@ def take_kernel(table, plan, splits, n_left, sets, n_numeric):
     n_left  int64 (n_searched,)             in   rows that go left
     sets    uint32 (n_searched, n_words)    in   bins that go left, for features from n_numeric on
     """
-    table, plan = borrowed(table), borrowed(plan)
     nodes, free, size = table.nodes, table.free, table.size
     for k in range(plan.counts[0]):
         if nodes[plan.sums[k]].slot < 0:  # it was summed for its sibling alone
@@ -178,7 +176,6 @@ def release_kernel(table, order):
 
     order  int32 (n_splits,)  in   those that it would split, as far as is known
     """
-    table = borrowed(table)
     nodes, size = table.nodes, table.size
     for k in range(len(order)):
         nodes[order[k]].lower = 1

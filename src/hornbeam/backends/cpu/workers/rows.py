@@ -9,7 +9,7 @@ from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 from hornbeam.backends.cpu.growth.dense.partition import ask, move
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.sides import left_bins
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, meet, run_parts
 from hornbeam.trees.records import Segments
 
@@ -18,7 +18,7 @@ from hornbeam.trees.records import Segments
 def ask_piece(piece, rows, pieces, splits, sides, table):
     """Ask the rows of a piece; returns how many go left."""
     node = pieces.node[piece]
-    goes_left = left_bins(splits[node], sides, table)
+    goes_left = table[: left_bins(splits[node], sides, table)]
     feature, begin, end = np.int64(splits[node].feature), pieces.begin[piece], pieces.end[piece]
     return ask(rows, feature, pieces.depth[piece], goes_left, begin, end)
 
@@ -35,7 +35,7 @@ def divide_kernel(t, crew, rows, pieces, splits, sides, tables, n_left):
     n_left  int64 (n_pieces,)              out   rows of each piece that went left
     """
     call_helpers(t, crew, (rows, pieces, splits, sides, tables, n_left))
-    rows, pieces, sides, n_parts = borrowed(rows), borrowed(pieces), borrowed(sides), len(tables)
+    n_parts = len(tables)
     for part in range(t, n_parts, crew.size):  # pieces of one node are placed by how many go left in each
         for piece in range(pieces.bounds[part], pieces.bounds[part + 1]):
             if pieces.first[pieces.node[piece] + 1] - pieces.first[pieces.node[piece]] > 1:

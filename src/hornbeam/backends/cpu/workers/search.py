@@ -15,7 +15,7 @@ from hornbeam.backends.cpu.growth.search import NO_MASK, SlotSearch
 from hornbeam.backends.cpu.growth.slots import Slots
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.growth.trees.contexts import tree_mask
-from hornbeam.backends.cpu.host.kernels import borrowed, kernel
+from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.tuning import in_use
 from hornbeam.core.fixed_point import Quantization
@@ -43,15 +43,15 @@ def count_in_table(t, room, calls, rows, counts, all_counts):
     """
     if introduced(t, room, (calls, rows, counts, all_counts)):
         return
-    call, table = calls[t], borrowed(rows)
+    call, table = calls[t], rows
     of_node = table.rows[call.slot]
     call.counted = call.feature < 0
     if call.feature < 0:
-        out = borrowed(all_counts)
+        out = all_counts
         for i in range(len(of_node)):
             out[t, i] = of_node[i]
     else:
-        out, first = borrowed(counts), table.offsets[call.feature]
+        out, first = counts, table.offsets[call.feature]
         for i in range(call.n_bins):
             out[t, i] = of_node[first + i]
 

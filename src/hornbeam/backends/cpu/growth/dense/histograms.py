@@ -12,7 +12,7 @@ from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, PAIRS, add_c
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of
 from hornbeam.backends.cpu.growth.slots import Slots, subtract_pairs
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
@@ -105,9 +105,9 @@ def sum_in_round(t, room, calls, rows, layout, counters, histograms):
     """
     if introduced(t, room, (calls, rows, layout, counters, histograms)):
         return
-    call, counters, histograms = calls[t], borrowed(counters), borrowed(histograms)
+    call = calls[t]
     sum_pairs(
-        borrowed(rows), call.depth, call.begin, call.end, borrowed(layout), counters[t], histograms[call.spare]
+        rows, call.depth, call.begin, call.end, layout, counters[t], histograms[call.spare]
     )  # fmt: skip
     if call.wants_larger:
         subtract_pairs(histograms[call.kept], histograms[call.spare], 0, histograms.shape[1])
@@ -122,7 +122,6 @@ def build_kernel(part, rows, pieces, target, layout, counters, histograms, parti
     histograms  int64 (n_slots, n_total_bins, 2)      out
     partials    int64 (n_partials, n_total_bins, 2)   out
     """
-    rows, pieces, layout = borrowed(rows), borrowed(pieces), borrowed(layout)
     for piece in range(pieces.bounds[part], pieces.bounds[part + 1]):
         out = histograms[target[piece]] if target[piece] >= 0 else partials[~target[piece]]
         sum_pairs(rows, pieces.depth[piece], pieces.begin[piece], pieces.end[piece], layout, counters, out)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
 from hornbeam.backends.cpu.growth.rows.sides import Sides, left_bins
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.team import meet
 from hornbeam.backends.cpu.host.threads import run_threads
@@ -63,7 +63,7 @@ class DenseRows(NamedTuple):
         )  # fmt: skip
 
 
-@inner_kernel
+@inlined
 def bins_at(rows, depth):
     """Return the bins of the nodes at a depth."""
     if rows.by_row or depth == 0:
@@ -148,7 +148,7 @@ def divide_dense(t, room, calls, crew, rows, goes_left):
     if introduced(t, room, (calls, crew, rows, goes_left)):
         return
     call = calls[t]
-    call.n_left = _divide(call, borrowed(crew), borrowed(rows), borrowed(goes_left)[t])
+    call.n_left = _divide(call, crew, rows, goes_left[t])
     call.moving = False
 
 
@@ -164,12 +164,11 @@ def partition_kernel(part, moves, rows, pieces, shared, splits, sides, table, be
     before  int64 (n_pieces,)    in   rows of the node's earlier pieces that go left; rows that are right follow
     n_left  int64 (n_pieces,)    in out
     """
-    rows, pieces, sides = borrowed(rows), borrowed(pieces), borrowed(sides)
     for piece in range(pieces.bounds[part], pieces.bounds[part + 1]):
         node, begin, end, depth = pieces.node[piece], pieces.begin[piece], pieces.end[piece], pieces.depth[piece]
         if moves != shared[node]:
             split = splits[node]
-            goes_left = left_bins(split, sides, table)
+            goes_left = table[: left_bins(split, sides, table)]
             n_left[piece] = ask(rows, np.int64(split.feature), depth, goes_left, begin, end)
         if moves:
             first, last = pieces.begin[pieces.first[node]], pieces.end[pieces.first[node + 1] - 1]
@@ -225,4 +224,4 @@ def count_dense(t, room, calls, rows, counts, all_counts):
     call = calls[t]
     call.counted = False
     if call.feature >= 0:
-        _count(call, borrowed(rows), borrowed(counts)[t, : call.n_bins])
+        _count(call, rows, counts[t, : call.n_bins])

@@ -16,7 +16,7 @@ from hornbeam.backends.cpu.growth.dense.histograms import DenseHistograms, add_u
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, bins_at
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore, gradient_of, hessian_of
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges, run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.trees.records import Segments
@@ -84,8 +84,7 @@ def sum_shared(part, rows, kept, pieces, target, layout, counters, histograms, p
     histograms  int64 (n_slots, n_total_bins, 2)      out
     partials    int64 (n_partials, n_total_bins, 2)   out
     """
-    rows, pieces, layout = borrowed(rows), borrowed(pieces), borrowed(layout)
-    narrow, wide = borrowed(kept.narrow), borrowed(kept.wide)
+    narrow, wide = kept.narrow, kept.wide
     for piece in range(pieces.bounds[part], pieces.bounds[part + 1]):
         begin, end, depth = pieces.begin[piece], pieces.end[piece], pieces.depth[piece]
         records, taken = (rows.even, rows.odd) if depth % 2 == 0 else (rows.odd, rows.even)

@@ -27,7 +27,7 @@ from hornbeam.backends.cpu.growth.splits.rules import clear_split
 from hornbeam.backends.cpu.growth.splits.shared import Room, score_node, scoring_of, search_feature
 from hornbeam.backends.cpu.growth.trees.driver import Work, grow_kernel, tree_table
 from hornbeam.backends.cpu.host.atomics import add_eight, add_four, add_sixteen, fetch_ahead
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import Operation, introduced
 from hornbeam.backends.cpu.host.team import meet, team, worthwhile
 from hornbeam.backends.cpu.host.threads import run_ranges
@@ -207,9 +207,7 @@ def sum_lanes(t, room, calls, crew, rows, lanes, offsets, counters, sums):
     if introduced(t, room, (calls, crew, rows, lanes, offsets, counters, sums)):
         return
     call = calls[t]
-    call.failed = not _sum(
-        call, borrowed(crew), borrowed(rows), borrowed(lanes), borrowed(offsets), borrowed(counters), borrowed(sums)
-    )
+    call.failed = not _sum(call, crew, rows, lanes, offsets, counters, sums)
 
 
 @inner_kernel
@@ -260,9 +258,8 @@ def search_lanes(t, room, calls, offsets, has_missing, sums, scoring, scratch):
     """
     if introduced(t, room, (calls, offsets, has_missing, sums, scoring, scratch)):
         return
-    scratch = borrowed(scratch)
     own = Room(scratch.scores[t], scratch.bits[t], scratch.parents[t])
-    _search(calls[t], borrowed(offsets), borrowed(has_missing), borrowed(sums), borrowed(scoring), own)
+    _search(calls[t], offsets, has_missing, sums, scoring, own)
 
 
 @inner_kernel

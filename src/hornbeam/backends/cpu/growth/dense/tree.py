@@ -26,7 +26,7 @@ from hornbeam.backends.cpu.growth.operations import node_of
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, PAIRS, add_counters
 from hornbeam.backends.cpu.growth.splits.contexts import counts_all_features, search_feature
 from hornbeam.backends.cpu.growth.splits.rules import clear_split, is_allowed, rules_in
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import meet
 
@@ -150,7 +150,7 @@ def sum_in_tree(t, room, calls, crew, rows, shares, offsets, planes):
         return
     call = calls[t]
     call.failed = not _sum(
-        call, borrowed(crew), borrowed(rows), borrowed(shares), borrowed(offsets), borrowed(planes)
+        call, crew, rows, shares, offsets, planes
     )  # fmt: skip
 
 
@@ -232,9 +232,9 @@ def search_in_tree(t, room, calls, offsets, has_missing, planes, scores, level_s
         return
     call = calls[t]
     _search(
-        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), scores_of(t, borrowed(scores)),
-        borrowed(level_sums)[t],
-        borrowed(marks), rules_in(rules[0]), borrowed(counting),
+        t, call, offsets, has_missing, planes, scores_of(t, scores),
+        level_sums[t],
+        marks, rules_in(rules[0]), counting,
     )  # fmt: skip
     search_levels_of(t, call, levels)
 
@@ -279,8 +279,8 @@ def search_tree_in_context(
         return
     call = calls[t]
     _search_in_context(
-        t, call, borrowed(offsets), borrowed(has_missing), borrowed(planes), scores_of(t, borrowed(scores)),
-        borrowed(level_sums)[t],
-        borrowed(marks), rules_in(rules[0]), borrowed(counting),
+        t, call, offsets, has_missing, planes, scores_of(t, scores),
+        level_sums[t],
+        marks, rules_in(rules[0]), counting,
     )  # fmt: skip
     search_levels_of(t, call, levels)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.data.quantiles import HEAVY_ROUNDS
 
 TILE = 256
@@ -103,7 +103,6 @@ def join_kernel(features, joining, gradients, weight, columns):
     weight     int64 (>= most ranks + 1,)    scratch
     columns    uint8 or uint16 (n_used, n_rows)   out
     """
-    joining = borrowed(joining)
     first_rank, first_bin = joining.first_rank, joining.first_bin
     for i in range(len(features)):
         f = features[i]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.rows.sides import bin_goes_left, bin_in_set
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 
 
 class Lists(NamedTuple):
@@ -53,7 +53,7 @@ class Division(NamedTuple):
     n_left: NDArray[np.int64]
 
 
-@inner_kernel
+@inlined
 def lists_at(lists, depth):
     """Return the lists of nodes at a depth."""
     if depth == 0:
@@ -109,7 +109,7 @@ def mark_kernel(nodes, lists, records, splits, bins, n_numeric, sets, division):
     sets      uint32 (n_sets, n_words)                in    see sides.Sides
     division  its n_left out
     """
-    lists, division, sides = borrowed(lists), borrowed(division), lists.sides
+    sides = lists.sides
     for i in nodes:
         split, n_left, depth = splits[i], np.int64(0), division.depth[i]
         begin, end, f = np.uint64(division.begin[i]), np.uint64(division.end[i]), np.int64(split.feature)
@@ -172,7 +172,7 @@ def divide_kernel(start, stop, features, lists, records, division):
     features  int64 (n,)                                             in   whose lists are divided
     records   (even, odd, wide_even, wide_odd), uint64 (n_rows,) or empty   in out
     """
-    lists, division, n_nodes = borrowed(lists), borrowed(division), len(division.begin)
+    n_nodes = len(division.begin)
     for pair in range(start, stop):
         number, i = pair // n_nodes, pair % n_nodes
         begin, end, depth, n_left = division.begin[i], division.end[i], division.depth[i], division.n_left[i]

@@ -30,7 +30,7 @@ from hornbeam.backends.cpu.growth.splits.rules import (
     random_threshold,
     rules_in,
 )
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 
 CHUNK = 1024
 """Candidates that are looked at together: their sums stay in the first-level cache."""
@@ -210,8 +210,8 @@ def search_kernel(t, start, stop, calls, batch, features, ranked, marks, rules, 
     known        float64 (n_nodes,)            in out   best gain of each node so far; threads may see it late
     found        SPLIT (n_nodes, n)            out
     """
-    call, batch, ranked, marks, rules_of_tree = calls[t], borrowed(batch), borrowed(ranked), borrowed(marks), rules[0]
-    n_nodes, in_context, chunk, lists = len(batch.begin), len(marks.masks) > 0, borrowed(chunk), ranked.lists
+    call, rules_of_tree = calls[t], rules[0]
+    n_nodes, in_context, lists = len(batch.begin), len(marks.masks) > 0, ranked.lists
     read = rules_in(rules_of_tree)
     for pair in range(start, stop):
         number, i = pair // n_nodes, pair % n_nodes

@@ -44,7 +44,7 @@ NO_SETS = np.empty((0, 0), np.uint32)
 
 @inner_kernel
 def left_bins(split, sides, table):
-    """Write which bins of a split's feature go left, and return them: uint8 (n_value_bins + 1,), the missing bin last.
+    """Write which bins of a split's feature go left, the missing bin last; returns how many bins there are.
 
     split  SPLIT ()             in
     table  uint8 (most bins,)   out
@@ -58,4 +58,4 @@ def left_bins(split, sides, table):
         left_set = sides.sets[bin_]
         for code in range(last + 1):
             goes_left[code] = bin_in_set(code, left_set)
-    return goes_left
+    return last + 1

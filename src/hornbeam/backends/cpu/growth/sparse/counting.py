@@ -7,7 +7,7 @@ import numpy as np
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.sparse.partition import goes_by_lists
 from hornbeam.backends.cpu.growth.sparse.storage import coded_bin, find_entry
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_inner_kernel, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 
 
@@ -46,7 +46,7 @@ def count_bins(rows, f, begin, end, counts):
             counts[np.uint64(code)] += 1
 
 
-@inner_kernel
+@allocating_inner_kernel
 def count_all(rows, begin, end, counts):
     """Count the rows begin:end in every bin of every feature: a row has few entries, and most features none in it.
 
@@ -87,9 +87,9 @@ def count_sparse(t, room, calls, rows, counts, all_counts):
     """
     if introduced(t, room, (calls, rows, counts, all_counts)):
         return
-    call, rows = calls[t], borrowed(rows)
+    call = calls[t]
     call.counted = call.feature < 0
     if call.counted:
-        count_all(rows, call.begin, call.end, borrowed(all_counts)[t])
+        count_all(rows, call.begin, call.end, all_counts[t])
     else:
-        count_bins(rows, call.feature, call.begin, call.end, borrowed(counts)[t, : call.n_bins])
+        count_bins(rows, call.feature, call.begin, call.end, counts[t, : call.n_bins])

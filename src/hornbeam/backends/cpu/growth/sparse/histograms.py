@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.rows.counters import PAIRS, add_counters
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, gradient_of, hessian_of, packed
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 
 ROWS_TOUCHED, CODES_TOUCHED = np.uint64(32), 128
@@ -379,7 +379,7 @@ def wipe_thin(rows, thin, begin, end, f0, f1, out):
 @kernel
 def fill_kernel(rows, thin, slot, out):
     """Make the histogram of a bare slot, with the memory of thread 0."""
-    rows, thin, n_used = borrowed(rows), borrowed(thin), len(borrowed(rows).storage.features)
+    n_used = len(rows.storage.features)
     begin, end = thin.bare[0, slot, 0], thin.bare[0, slot, 1]
     out[:, :] = 0
     add_thin(0, rows, rows.records, rows.wide, thin, begin, end, np.int64(1), np.int64(0), np.int64(n_used), out)
@@ -395,7 +395,6 @@ def build_kernel(t, crew, rows, summing, begin, end, slots, histograms):
     histograms  int64 (n_slots, n_total_bins, 2)   out
     """
     call_helpers(t, crew, (rows, summing, begin, end, slots, histograms))
-    rows, summing = borrowed(rows), borrowed(summing)
     for i in range(len(slots)):
         out = histograms[slots[i]]
         if not sum_rows(t, t, crew, rows.storage, summing, rows.records, rows.wide, begin[i], end[i], out, out[:0]):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK, RowStore
 from hornbeam.backends.cpu.growth.rows.sides import left_bins
 from hornbeam.backends.cpu.growth.sparse.storage import NOWHERE, Storage, find_entry
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import allocating_inner_kernel, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, run_parts, share_of
 from hornbeam.backends.cpu.tuning import Tuning
@@ -165,7 +165,7 @@ def move_listed(records, wide, place_of, listed, start, stop, default_left, left
     return left, right
 
 
-@inner_kernel
+@allocating_inner_kernel
 def ask(rows, f, goes_left, begin, end):
     """Write which rows of the places begin:end go left, to answers[begin:end]; returns how many."""
     records, answers, storage = rows.records, rows.answers, rows.storage
@@ -393,9 +393,9 @@ def divide_sparse(t, room, calls, crew, rows, goes_left):
     if introduced(t, room, (calls, crew, rows, goes_left)):
         return
     call = calls[t]
-    goes_left = borrowed(goes_left)[t, : call.n_bins]
+    goes_left = goes_left[t, : call.n_bins]
     call.n_left, call.moving = divide(
-        call.part, borrowed(crew), borrowed(rows), call.feature, call.begin, call.end, goes_left, call.turn
+        call.part, crew, rows, call.feature, call.begin, call.end, goes_left, call.turn
     )  # fmt: skip
 
 
@@ -409,10 +409,9 @@ def partition_kernel(t, crew, rows, nodes, sides, tables, n_left):
     n_left  int64 (n_nodes,)               out
     """
     call_helpers(t, crew, (rows, nodes, sides, tables, n_left))
-    rows = borrowed(rows)
     for i in range(len(nodes)):
         node = nodes[i]
-        goes_left = left_bins(node.split, sides, tables[t])
+        goes_left = tables[t, : left_bins(node.split, sides, tables[t])]
         rows_left, moving = divide(
             t, crew, rows, np.int64(node.split.feature), node.begin, node.end, goes_left, i % 2
         )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hornbeam.backends.cpu.growth.sparse.histograms import add_thin, sum_rows, wipe_thin
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import meet
 
@@ -45,7 +45,7 @@ def sum_sparse(t, room, calls, crew, rows, summing, thin, histograms):
         return
     call = calls[t]
     call.failed = not _sum(
-        t, call, borrowed(crew), borrowed(rows), borrowed(summing), borrowed(thin), borrowed(histograms)
+        t, call, crew, rows, summing, thin, histograms
     )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def search_sparse(t, room, calls, rows, thin, search):
     """
     if introduced(t, room, (calls, rows, thin, search)):
         return
-    call, rows, thin = calls[t], borrowed(rows), borrowed(thin)
+    call = calls[t]
     if thin.bare[call.part, call.slot, 1] == 0:
         run(search, t)
         return

@@ -24,7 +24,7 @@ from hornbeam.backends.cpu.growth.splits.rules import (
     random_threshold,
     rules_in,
 )
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.trees.splitting import NodeContext
 
@@ -218,10 +218,10 @@ def search_in_context(t, room, calls, histograms, thin, features, marks, rules, 
     """
     if introduced(t, room, (calls, histograms, thin, features, marks, rules, scratch, counting, levels)):
         return
-    call, own, histograms, thin = calls[t], scratch_of(borrowed(scratch), t), borrowed(histograms), borrowed(thin)
+    call, own = calls[t], scratch_of(scratch, t)
     histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
     _search(
-        t, call, histogram, borrowed(features), borrowed(marks), rules_in(rules[0]), own, borrowed(counting)
+        t, call, histogram, features, marks, rules_in(rules[0]), own, counting
     )  # fmt: skip
     if len(levels) > 0:
         run(levels, t)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.operations import count_bins, node_at_cost
 from hornbeam.backends.cpu.growth.splits.rules import candidate_gain, cost_of, is_allowed, random_threshold, rules_in
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 
 FEW_LEVELS = 48
@@ -282,9 +282,9 @@ def search_levels(t, room, calls, histograms, thin, rules, categories, counting)
     """
     if introduced(t, room, (calls, histograms, thin, rules, categories, counting)):
         return
-    call, histograms, thin, categories = calls[t], borrowed(histograms), borrowed(thin), borrowed(categories)
+    call = calls[t]
     histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
     _search(
-        t, call, borrowed(counting), histogram[categories.first_bin :], categories.mask[call.context],
+        t, call, counting, histogram[categories.first_bin :], categories.mask[call.context],
         rules_in(rules[0]), categories,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from hornbeam.backends.cpu.growth.splits.candidates import (
     take_candidate,
 )
 from hornbeam.backends.cpu.growth.splits.rules import clear_split, rules_in
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.tuning import Tuning
 
@@ -260,10 +260,10 @@ def search_pairs(t, room, calls, histograms, thin, features, rules, scratch, cou
     """
     if introduced(t, room, (calls, histograms, thin, features, rules, scratch, counting, levels)):
         return
-    call, histograms, thin = calls[t], borrowed(histograms), borrowed(thin)
+    call = calls[t]
     histogram = histograms[call.slot] if call.slot >= 0 else thin[t]
     search_histogram(
-        t, call, histogram, borrowed(features), rules_in(rules[0]), borrowed(scratch), borrowed(counting)
+        t, call, histogram, features, rules_in(rules[0]), scratch, counting
     )  # fmt: skip
     if len(levels) > 0:
         run(levels, t)

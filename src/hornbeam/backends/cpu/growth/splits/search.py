@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.splits.contexts import Contexts, enter_context
 from hornbeam.backends.cpu.growth.splits.rules import copy_split, enter_node
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import run
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts
 from hornbeam.backends.cpu.host.threads import run_threads
@@ -64,7 +64,7 @@ def find_kernel(t, calls, batch, cuts, start, stop, rules, search, found):
     search  the operation
     found   SPLIT (n_nodes, n_parts)   out
     """
-    find_pairs(t, calls, borrowed(batch), cuts, start, stop, rules, search, found)
+    find_pairs(t, calls, batch, cuts, start, stop, rules, search, found)
 
 
 @kernel
@@ -73,7 +73,7 @@ def find_in_team(t, crew, calls, batch, cuts, rules, search, found):
     call_helpers(t, crew, (calls, batch, cuts, rules, search, found))
     n_pairs, size = found.size, crew.size
     find_pairs(
-        t, calls, borrowed(batch), cuts, n_pairs * t // size, n_pairs * (t + 1) // size, rules, search, found
+        t, calls, batch, cuts, n_pairs * t // size, n_pairs * (t + 1) // size, rules, search, found
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.candidates import largest_score
 from hornbeam.backends.cpu.growth.splits.rules import leaf_score
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.threads import run_ranges
 from hornbeam.core.dtypes import SPLIT
 from hornbeam.core.fixed_point import Quantization
@@ -319,8 +319,7 @@ def run_sums(bins, node, f, n_outputs, running):
 @kernel
 def search_shared(start, stop, bins, scoring, running, room, found):
     """Search the (node, feature) pairs start:stop, counted feature by feature; running, room: of this thread."""
-    bins, scoring, running, room = borrowed(bins), borrowed(scoring), borrowed(running), borrowed(room)
-    gains, best_bins, sides_left = borrowed(found.gain), borrowed(found.bin), borrowed(found.missing_left)
+    gains, best_bins, sides_left = found.gain, found.bin, found.missing_left
     n_features, n_outputs, searched, bar = len(bins.has_missing), len(scoring.units), -1, -np.inf
     for task in range(start, stop):
         node, f = task // n_features, task % n_features

@@ -24,7 +24,7 @@ def enter_children(node, number, left, right, n_left):
 @inner_kernel
 def divide_node(t, call, work, node, sides, turn):
     """Divide a node by its split; returns how many rows went left, -1 if a thread has failed. turn: see CALL."""
-    call.n_bins = len(left_bins(node.split, sides, work.goes_left[t]))
+    call.n_bins = left_bins(node.split, sides, work.goes_left[t])
     call.begin, call.end, call.depth, call.feature = node.begin, node.end, node.depth, node.split.feature
     call.turn = turn
     run(work.divide, t)

@@ -20,7 +20,7 @@ from hornbeam.backends.cpu.growth.splits.rules import (
     shrink,
     side_output,
 )
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.losses.random_choices import hash_row, random_bits
 from hornbeam.core.dtypes import CONTEXT
@@ -225,8 +225,7 @@ def make_contexts(t, room, calls, nodes, sides, marks, level_l2, shares, family,
     """
     if introduced(t, room, (calls, nodes, sides, marks, level_l2, shares, family, rules)):
         return
-    call, own_nodes, sides, marks = calls[t], borrowed(nodes)[t], borrowed(sides), borrowed(marks)
-    shares, family = borrowed(shares), borrowed(family)
+    call, own_nodes = calls[t], nodes[t]
     contexts = family.contexts[t]
     first, depth = enter_family(
         call, own_nodes, sides, marks, level_l2, shares.has_keys, shares.keys[1], contexts, family.around[t],

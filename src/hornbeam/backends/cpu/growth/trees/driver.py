@@ -36,7 +36,7 @@ from hornbeam.backends.cpu.growth.trees.children import (
 )
 from hornbeam.backends.cpu.growth.trees.contexts import AROUND
 from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, introduced, run
 from hornbeam.backends.cpu.host.team import call_helpers, meet
 from hornbeam.core.dtypes import NODE, SPLIT
@@ -232,7 +232,7 @@ def grow_one_at_a_time(t, room, crew, work, table, limits):
     """Split one node after the other: an operation, see grow_part."""
     if introduced(t, room, (crew, work, table, limits)):
         return
-    grow_part(t, borrowed(crew), borrowed(work), borrowed(table), limits)
+    grow_part(t, crew, work, table, limits)
 
 
 @kernel

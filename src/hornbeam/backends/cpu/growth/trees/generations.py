@@ -26,7 +26,7 @@ from hornbeam.backends.cpu.growth.trees.children import (
     take_best,
 )
 from hornbeam.backends.cpu.host.atomics import add, swap
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.host.team import LINE, meet
 
@@ -219,4 +219,4 @@ def grow_by_generations(t, room, crew, work, table, limits):
     """Split all nodes of a depth before any of the next: an operation, see grow_generations."""
     if introduced(t, room, (crew, work, table, limits)):
         return
-    grow_generations(t, borrowed(crew), borrowed(work), borrowed(table), limits)
+    grow_generations(t, crew, work, table, limits)

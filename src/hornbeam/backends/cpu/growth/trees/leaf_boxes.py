@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.backends.cpu.growth.splits.space import Space
-from hornbeam.backends.cpu.host.kernels import borrowed, inlined, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 
 BELOW, APART, ABOVE = -1, 0, 1
@@ -199,8 +199,8 @@ def bound_leaves(t, room, calls, nodes, sides, marks, boxes, contexts, around):
     """
     if introduced(t, room, (calls, nodes, sides, marks, boxes, contexts, around)):
         return
-    call, nodes, sides, marks, boxes = calls[t], borrowed(nodes)[t], borrowed(sides), borrowed(marks), borrowed(boxes)
-    contexts, around, number = borrowed(contexts)[t], borrowed(around)[t], call.number
+    call, nodes = calls[t], nodes[t]
+    contexts, around, number = contexts[t], around[t], call.number
     order, node_of, place_of, moved = boxes.order[t], boxes.node_of[t], boxes.place_of[t], boxes.moved[t]
     call.n_moved = 0
     if number < 0:

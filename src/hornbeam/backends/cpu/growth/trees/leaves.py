@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
 from hornbeam.backends.cpu.growth.splits.rules import newton_step
 from hornbeam.backends.cpu.host.atomics import add
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.core.fixed_point import exact_exponent
 from hornbeam.trees.records import GrownAhead
 
@@ -132,7 +132,7 @@ def finish_in_team(t, nodes, rows, how, rules, order, leaf_of, leaves, taken):
 @kernel
 def finish_kernel(nodes, rows, g_scale, h_scale, numbers, learning_rate, order, leaf_of, leaves):
     """Do what finish_tree does; numbers: RULES (1,)."""
-    finish_tree(nodes, borrowed(rows), Finish(g_scale, h_scale, learning_rate), numbers[0], order, leaf_of, leaves)
+    finish_tree(nodes, rows, Finish(g_scale, h_scale, learning_rate), numbers[0], order, leaf_of, leaves)
 
 
 def finish(

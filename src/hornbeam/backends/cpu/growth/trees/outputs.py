@@ -28,7 +28,7 @@ from hornbeam.backends.cpu.growth.rows.rounding import (
 from hornbeam.backends.cpu.growth.splits.rules import can_split, set_units
 from hornbeam.backends.cpu.growth.trees.leaves import Finish, TreeRows, finish_in_team, finish_tree
 from hornbeam.backends.cpu.host.atomics import add
-from hornbeam.backends.cpu.host.kernels import borrowed, inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
 from hornbeam.backends.cpu.host.team import LINE, call_helpers, meet, share_of
 from hornbeam.core.dtypes import NODE
@@ -237,8 +237,8 @@ def grow_output(number, room, crew, iteration, grown, memory, rules, table, limi
     if introduced(number, room, (crew, iteration, grown, memory, rules, table, limits, bounds, grow)):
         return
     grow_tree(
-        number % crew.size, number // crew.size, borrowed(crew), borrowed(iteration), borrowed(grown),
-        borrowed(memory), borrowed(rules)[0], borrowed(table), limits, bounds, borrowed(grow),
+        number % crew.size, number // crew.size, crew, iteration, grown,
+        memory, rules[0], table, limits, bounds, grow,
     )  # fmt: skip
 
 
