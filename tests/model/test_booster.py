@@ -168,6 +168,26 @@ def test_pickle_and_copies_keep_everything(binary):
         assert twin.predict(X).tobytes() == model.predict(X).tobytes()
 
 
+def test_parameters_of_a_model_tell_what_was_given():
+    X, y = make_higgs_like(200, 6)
+    given = {"objective": "binary", "metric": ["auc"], "sub_row": 0.5, "bagging_freq": 1, "num_leaves": 31}
+    booster = hb.train(given, hb.Dataset(X, label=y), 3)
+    params = booster.params
+    assert params == {"objective": "binary", "bagging_fraction": 0.5, "bagging_freq": 1}
+    expected = {
+        "objective": "binary", "num_iterations": 3, "n_estimators": 3, "sub_row": 0.5, "subsample": 0.5,
+        "num_leaves": 31, "learning_rate": 0.1,
+    }  # fmt: skip
+    assert {name: params[name] for name in expected} == {name: params.get(name) for name in expected} == expected
+    assert list(params["metric"]) == ["auc"] and params.get("no parameter", 5) == 5
+    with pytest.raises(KeyError):
+        _ = params["no parameter"]
+    loaded = hb.Booster(booster.to_bytes()).params
+    assert loaded == params and loaded["objective"] == "binary" and loaded.get("metric") is None
+    custom = hb.train({"objective": lambda s, d: (s - d.label, s * 0 + 1)}, hb.Dataset(X, label=y), 1)
+    assert pickle.loads(pickle.dumps(custom.params)) == custom.params
+
+
 def test_bytes_make_the_same_model(multiclass):
     twin = hb.Booster.from_bytes(multiclass.to_bytes())
     assert twin.to_bytes() == multiclass.to_bytes()

@@ -103,7 +103,7 @@ def test_parts_and_importances_of_a_dump(models):
     seen = []
     ours.dump_model(object_hook=lambda made: seen.append(len(made)) or made)
     assert len(seen) == 1 + sum(2 * tree.n_leaves for tree in ours.trees)  # nodes, trees, and the model
-    json.dumps(ours.dump_model())
+    json.dumps(ours.dump_model(), allow_nan=False)
 
 
 def _leaf_of(node, row):
@@ -136,6 +136,17 @@ def test_the_table_of_nodes_is_lightgbms(models):
     np.testing.assert_allclose(mine["value"][leaves], other["value"][leaves], rtol=1e-9)
     np.testing.assert_allclose(mine["split_gain"].astype(float), other["split_gain"], rtol=1e-5)
     assert mine["split_feature"].fillna("").tolist() == other["split_feature"].fillna("").tolist()
+
+
+def test_the_table_of_nodes_ends_at_the_best_iteration():
+    noise = np.random.default_rng(1).normal(size=len(X))
+    numbers = X[["a", "b", "d"]]
+    data = hb.Dataset(numbers, label=Y)
+    valid = hb.Dataset(numbers, label=noise, reference=data)
+    model = hb.train({**SMALL, "objective": "regression"}, data, 50, [valid], callbacks=[hb.early_stopping(3)])
+    assert 0 < model.best_iteration < model.n_iterations
+    assert model.trees_to_dataframe()["tree_index"].nunique() == len(model.dump_model()["tree_info"])
+    assert len(model.dump_model()["tree_info"]) == model.best_iteration
 
 
 def test_split_values_are_counted_as_lightgbm_counts_them(models):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -100,11 +101,16 @@ def test_hessian_is_the_curvature_or_bounds_it(case):
         assert (hessian == ((2.0 * label - 1.0) * scores < 1.0)).all() and 0 < hessian.sum() < len(label)
     elif objective.name == "poisson":
         assert np.allclose(hessian, curvature * math.exp(0.7), rtol=1e-5, atol=1e-5)
-    elif objective.name in ("logcosh", "focal", "pseudohuber", "squared_log_error"):
+    elif objective.name in ("logcosh", "focal", "fair", "pseudohuber", "squared_log_error"):
         assert (hessian >= curvature - (1e-6 if objective.name != "squared_log_error" else 1e-5)).all()
         if objective.name == "pseudohuber":
             near = np.abs(scores - label) < 0.9
             assert near.any() and np.allclose(hessian[near], curvature[near], atol=1e-6)
+        if objective.name == "fair":
+            size = np.abs(scores - label)
+            near, parabola = size < 0.9, 1.0 / (size + 1.0)
+            assert near.any() and np.allclose(hessian[near & (size > 1e-3)], curvature[near & (size > 1e-3)], atol=1e-6)
+            assert not near.all() and np.allclose(hessian[size > 1.0], 0.5 * parabola[size > 1.0])
         if objective.name == "squared_log_error":
             low = scores < label - 1e-3
             assert low.any() and np.allclose(hessian[low], curvature[low], rtol=1e-4, atol=1e-5)
@@ -387,3 +393,16 @@ def test_parameters_without_effect_are_named(caplog):
     with caplog.at_level("WARNING", logger="hornbeam"):
         hb.train({"fair_c": 2.0, "verbosity": 0}, hb.Dataset(X, label=X[:, 0]), 1)
     assert "fair_c has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("objective", ["fair", "pseudohuber", "logcosh"])
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_losses_that_flatten_far_away_fall_whatever_the_unit_of_the_labels(objective, unit):
+    X = np.random.default_rng(0).normal(size=(400, 4))
+    label = unit * (X[:, 0] + X[:, 1] ** 2)
+    history: dict = {}
+    data, record = hb.Dataset(X, label=label), hb.record_evaluation(history)
+    hb.train({**QUIET, "objective": objective, "metric": "l1"}, data, 60, [data], callbacks=[record])
+    (values,) = (metrics["l1"] for metrics in history.values())
+    assert all(after <= before * 1.001 for before, after in itertools.pairwise(values))
+    assert values[-1] < 0.5 * values[0]

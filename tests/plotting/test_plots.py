@@ -235,3 +235,5 @@ def test_importances_are_drawn_by_xgboosts_arguments(binary):
     largest = np.sort(binary[0].feature_importance("gain"))[-2:]
     assert [text.get_text() for text in ax.texts] == [f"<{value:.1f}>" for value in largest]
     assert not hb.plot_importance(binary[0], show_values=False).texts
+    named = hb.plot_importance(binary[0], importance_type="gain", xlabel="by @importance_type@")
+    assert named.get_xlabel() == "by gain"

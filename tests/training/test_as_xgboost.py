@@ -182,3 +182,69 @@ def test_the_data_of_a_matrix_are_what_is_there():
         assert ours.shape == theirs.shape and (ours != theirs).nnz == 0
     kinds = hb.DMatrix(frame.assign(kind=pd.Categorical(np.where(Y > 0, "b", "a"))), enable_categorical=True)
     assert set(kinds.get_data()[:, X.shape[1]].toarray().ravel()) == {0.0, 1.0}
+
+
+def test_classes_may_be_told_by_their_number_alone():
+    ours, theirs = (library.train({"num_class": 3}, library.DMatrix(X, CLASSES), 5) for library in BOTH)
+    assert set(ours.predict(hb.DMatrix(X))) == {0.0, 1.0, 2.0}
+    assert np.mean(ours.predict(hb.DMatrix(X)) == theirs.predict(xgboost.DMatrix(X))) > 0.95
+
+
+def test_a_callback_that_ends_the_training_finds_nothing_best():
+    found = []
+    for library in BOTH:
+
+        class Ends(library.callback.TrainingCallback):
+            def after_iteration(self, model, epoch, evals_log):
+                return epoch == 2
+
+        train, valid = parts(library)
+        given = {"callbacks": [Ends()], "verbose_eval": False}
+        model = library.train(SPLIT, train, 9, evals=[(valid, "eval")], **given)
+        with pytest.raises(AttributeError, match="best_iteration"):
+            _ = model.best_iteration
+        found.append((model.num_boosted_rounds(), model.attributes()))
+        if library is hb:  # XGBoost's cv fails here
+            assert len(hb.cv(SPLIT, train, 9, nfold=2, callbacks=[Ends()])) == 3
+    assert found[0] == found[1] == (3, {})
+
+
+def test_a_booster_is_made_of_bytes_or_of_another():
+    train, valid = parts(hb)
+    model = hb.train(SPLIT, train, 3, verbose_eval=False)
+    saved, expected = model.save_raw("ubj"), model.predict(valid)
+    beside = {"nthread": 1}, [valid]
+    for made in (
+        hb.Booster(model_file=saved), hb.Booster(*beside, model), hb.Booster(*beside, saved), hb.load(saved),
+        hb.load(bytes(saved)),
+    ):  # fmt: skip
+        assert np.array_equal(made.predict(valid), expected)
+    longer = hb.train(SPLIT, train, 2, xgb_model=saved, verbose_eval=False)
+    assert longer.num_boosted_rounds() == 5 and np.array_equal(longer.predict(valid, iteration_range=(0, 3)), expected)
+    with pytest.raises(hb.ModelFormatError):
+        hb.Booster(model_file=bytearray(b"no model"))
+    with pytest.raises(hb.ParameterError, match="must be the path of a file") as error:
+        hb.load(list(range(10_000)))
+    assert len(str(error.value)) < 200
+
+
+def test_an_estimator_that_is_loaded_knows_its_columns(tmp_path, recwarn):
+    frame, path = pd.DataFrame(X, columns=[f"column {i}" for i in range(X.shape[1])]), tmp_path / "model.json"
+    fitted = hb.XGBRegressor(n_estimators=3).fit(frame, NUMBER)
+    fitted.save_model(path)
+    loaded, bare = hb.XGBRegressor(), hb.XGBRegressor()
+    loaded.load_model(path)
+    assert np.array_equal(loaded.predict(frame), fitted.predict(frame)) and not recwarn.list
+    assert loaded.feature_names_in_.tolist() == frame.columns.tolist()
+    hb.XGBRegressor(n_estimators=3).fit(X, NUMBER).save_model(path)
+    bare.load_model(path)
+    assert not hasattr(bare, "feature_names_in_")
+
+
+def test_categories_that_are_enabled_need_no_words(caplog):
+    frame = pd.DataFrame({"kind": pd.Categorical(np.where(Y > 0, "b", "a")), "x": X[:, 0]})
+    with caplog.at_level("INFO", logger="hornbeam"):
+        hb.XGBRegressor(n_estimators=2, enable_categorical=True, verbosity=2).fit(frame, NUMBER)
+        assert "enable_categorical" not in caplog.text
+        hb.XGBRegressor(n_estimators=2, predictor="auto", verbosity=2).fit(frame, NUMBER)
+    assert "predictor" in caplog.text

@@ -193,6 +193,18 @@ def test_last_round_belongs_to_the_first_metric_as_in_lightgbm():
     assert (model.best_iteration, model.n_iterations) == (5, 5)
 
 
+def test_evaluations_have_lightgbms_names_too():
+    seen = []
+    train(rounds=1, callbacks=[lambda env: seen.extend(env.evaluation_result_list)])
+    hb.cv(FAST, hb.Dataset(X, label=Y), 1, callbacks=[lambda env: seen.extend(env.evaluation_result_list)])
+    for result in seen:
+        names = ("dataset_name", "metric_name", "metric_value", "maximize", "metric_std_dev")[: len(result)]
+        assert tuple(getattr(result, name) for name in names) == tuple(result)
+    assert {len(result) for result in seen} == {4, 5}
+    with pytest.raises(AttributeError, match="metric_std_dev"):
+        _ = seen[0].metric_std_dev
+
+
 def test_one_callback_serves_several_trainings():
     stopper = hb.early_stopping(3)
     assert train(callbacks=[stopper]).fingerprint() == train(callbacks=[stopper]).fingerprint()

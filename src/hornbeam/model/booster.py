@@ -74,7 +74,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
         Training parameters that can change the model and differ from their default; `params["num_leaves"]`, by any name
-        of a parameter, is its default where it is not among them.
+        of a parameter, is its default where it is not among them. In the process that trained it, `params["objective"]`
+        and `params["metric"]` are there, too, and all others that were given.
     n_best
         Number of iterations that early stopping found best; 0 if it did not run.
     n_used
@@ -103,11 +104,13 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def __init__(
         self,
         params: Mapping[str, Any] | Params | ModelData | bytes | None = None,
-        train_set: Dataset | None = None,
-        model_file: str | os.PathLike[str] | None = None,
+        train_set: Any = None,
+        model_file: str | os.PathLike[str] | bytearray | Booster | None = None,
         model_str: str | None = None,
     ) -> None:
         is_model = isinstance(params, (ModelData, bytes))
+        if model_file is not None and isinstance(train_set, (list, tuple)):
+            train_set = None  # what XGBoost keeps predictions of
         given = (params if is_model else None, train_set, model_file, model_str)
         if sum(one is not None for one in given) > 1:
             raise ParameterError(
@@ -120,7 +123,8 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         if model_str is not None:
             self.take(model_of(model_str.encode()))
         elif model_file is not None:
-            self.take(read_file(model_file))
+            is_made = isinstance(model_file, Booster)
+            self.take(model_file.to_model() if is_made else read_file(model_file))  # type: ignore[union-attr, arg-type]
         elif is_model:
             self.take(model_of(params) if isinstance(params, bytes) else params)  # type: ignore[arg-type]
         else:
@@ -136,7 +140,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.n_outputs = model.n_outputs
         self.init_scores: NDArray[np.float64] = np.array(model.init_scores, np.float64)
         self.trees: list[Tree] = list(model.trees)
-        self.params = GivenParams(model.params)
+        self.params: GivenParams = GivenParams(model.params, {"objective": model.objective["name"]})
         self.n_best, self.stops_at_best = model.best_iteration, model.stops_at_best
         self.best_score: Any = {}
         self.take_attributes(model.attributes)
@@ -179,7 +183,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     @property
     def averages_trees(self) -> bool:
         """Whether predictions are means over the trees, not sums: a random forest."""
-        return self.params.get("boosting") == "rf"
+        return bool(self.params.get("boosting") == "rf")
 
     def replace_trees(self, trees: Mapping[int, Tree]) -> None:
         """Put other trees in the place of some, by number."""
@@ -345,13 +349,13 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         )
 
 
-def load(path: str | os.PathLike[str], fingerprint: str | None = None) -> Booster:
+def load(path: str | os.PathLike[str] | bytes | bytearray, fingerprint: str | None = None) -> Booster:
     """Read a model from a file of Hornbeam, LightGBM (text) or XGBoost (JSON, UBJ); its content says which one it is.
 
     Parameters
     ----------
     path
-        The file; what its name ends with does not matter.
+        The file, whatever its name ends with; or its bytes.
     fingerprint
         `Booster.fingerprint()` of the model that it must be; None: any. A model of another library has one, too, that
         of what Hornbeam makes of it.

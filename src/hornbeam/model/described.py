@@ -134,6 +134,8 @@ class DescribedModel:
     def trees_to_dataframe(self, fmap: str = "") -> Any:
         """Return a pandas table with a row for each split and leaf, and the columns of LightGBM's.
 
+        It has the trees of `dump_model`: up to the best iteration.
+
         Where a DMatrix was trained on it has XGBoost's columns, and `fmap` is a file that has other names of features.
         """
         try:
@@ -147,7 +149,7 @@ class DescribedModel:
         if self.is_xgboosts:
             texts = self.get_dump(fmap, with_stats=True, dump_format="json")
             return pd.DataFrame(room("convert.xgboost.table").table_of(texts))
-        rows = room("convert.lightgbm.dump").table_of(self.dump_model(num_iteration=-1))
+        rows = room("convert.lightgbm.dump").table_of(self.dump_model())
         return pd.DataFrame(rows, columns=list(rows[0]))
 
     def split_values(self, feature: int | str) -> NDArray[np.float64]:

@@ -98,11 +98,13 @@ def model_of(data: bytes, fingerprint: str | None = None) -> ModelData:
     return model_from_bytes(data, fingerprint)
 
 
-def read_file(path: str | os.PathLike[str], fingerprint: str | None = None) -> ModelData:
-    """Read a model file of any format that is read; ModelFormatError names the file and what is wrong.
+def read_file(path: str | os.PathLike[str] | bytes | bytearray, fingerprint: str | None = None) -> ModelData:
+    """Read a model file of any format that is read, or the bytes of one; ModelFormatError says what is wrong.
 
     fingerprint  what the model must have; None: any
     """
+    if isinstance(path, (bytes, bytearray)):
+        return model_of(bytes(path), fingerprint)
     data = read_bytes(path)
     try:
         return model_of(data, fingerprint)

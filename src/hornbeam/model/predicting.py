@@ -37,6 +37,7 @@ from hornbeam.model.no_rows import takes_no_rows
 from hornbeam.model.start import leaves_start_out
 from hornbeam.model.stream_prediction import takes_streams
 from hornbeam.model.xgboost_shapes import takes_xgboosts_shapes
+from hornbeam.params.given import GivenParams
 from hornbeam.params.params import BY_NAME, whole_number
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.trees.forest import ArrayReader, Forest, Reader, average_scores, checked_init, fitting
@@ -338,7 +339,7 @@ class PredictingModel:
             )
 
     if TYPE_CHECKING:  # what Booster has
-        params: dict[str, Any]
+        params: GivenParams
         feature_names: list[str]
         column_names: list[str] | None
         levels: list[Levels | None] | None

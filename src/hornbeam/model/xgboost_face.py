@@ -18,8 +18,9 @@ from hornbeam.core.log import inform
 from hornbeam.data.column_names import are_made_up
 from hornbeam.data.sources.markers import without_marker
 from hornbeam.model.file import write_atomically
-from hornbeam.model.formats import model_of, read_file
+from hornbeam.model.formats import read_file
 from hornbeam.model.rooms import room
+from hornbeam.params.given import GivenParams
 from hornbeam.params.params import canonical_names
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class XGBoostFace:
 
     def load_model(self, fname: str | os.PathLike[str] | bytes | bytearray) -> None:
         """Become the model of a file, or of the bytes of one, of any format that is read."""
-        self._become(model_of(bytes(fname)) if isinstance(fname, (bytes, bytearray)) else read_file(fname))
+        self._become(read_file(fname))
         self.is_xgboosts, self.stops_at_best = True, False
 
     def save_raw(self, raw_format: str = "ubj") -> bytearray:
@@ -219,7 +220,7 @@ class XGBoostFace:
     if TYPE_CHECKING:  # what Booster has
         feature_names: list[str]
         levels: list[Any] | None
-        params: dict[str, Any]
+        params: GivenParams
         n_best: int
         best_score: Any
         num_threads: int

@@ -168,7 +168,12 @@ class HuberObjective(PointwiseObjective):
 
 
 class FairObjective(PointwiseObjective):
-    """Loss c**2 * (|d| / c - log(1 + |d| / c))."""
+    """Loss c**2 * (|d| / c - log(1 + |d| / c)), whose slope grows to c, and whose curvature r**2 vanishes far away.
+
+    There Newton steps would have no measure. The narrowest parabola that touches the loss at d and lies nowhere below
+    it has the curvature r = c / (|d| + c), and the hessian is at least half of it: no learning rate up to 1 raises the
+    loss.
+    """
 
     name: ClassVar[str] = "fair"
     default_metric: ClassVar[str] = "fair"
@@ -189,10 +194,10 @@ class FairObjective(PointwiseObjective):
         return self.fair_c, 0.0
 
     def derivatives(self, score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """r = a / (|d| + a); g = r * d; h = r * r."""
+        """r = a / (|d| + a); g = r * d; h = r * max(r, 0.5)."""
         d = score - label
         r = self.fair_c / (np.abs(d) + self.fair_c)
-        return r * d, r * r
+        return r * d, r * np.maximum(r, 0.5)
 
 
 class PseudoHuberObjective(PointwiseObjective):

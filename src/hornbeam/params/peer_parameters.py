@@ -241,5 +241,5 @@ def idle_names(params: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the names of what is given and changes nothing here, whatever its value."""
     in_use = {"sketch_eps"} if params.get("tree_method") == "approx" else set()
     in_use |= {name for name in _MEANINGS if name in params and _is_meaning(name, params[name])}
-    idle = set(PEER_PARAMETERS) - in_use
+    idle = set(PEER_PARAMETERS) - in_use - {"enable_categorical"}  # which all data are
     return tuple(name for name, value in params.items() if name in idle and value is not None)

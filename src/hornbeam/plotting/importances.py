@@ -99,7 +99,8 @@ def plot_importance(
     ax.set_yticks(places, [shortened(str(names[feature])) for feature in order])
     sides = (0.0, float(shown.max()) * 1.2 or 1.0) if xlim is None else xlim
     ends = (-0.75, len(order) - 0.25) if ylim is None else ylim
-    return dress(ax, title=title, xlabel=xlabel, ylabel=ylabel, xlim=sides, ylim=ends, grid="x" if grid else False)
+    label = None if xlabel is None else xlabel.replace("@importance_type@", importance_type)
+    return dress(ax, title=title, xlabel=label, ylabel=ylabel, xlim=sides, ylim=ends, grid="x" if grid else False)
 
 
 def plot_split_value_histogram(

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.data.column_names import are_made_up
 from hornbeam.model.booster import Booster, load
 from hornbeam.params.params import BY_NAME
 from hornbeam.sklearn.named_parameters import without_other_names
@@ -138,7 +139,7 @@ class FittedAttributes:
 
     def load_model(self, fname: str | os.PathLike[str] | bytes | bytearray) -> None:
         """Become the fitted estimator of a model file, or its bytes, of any format that is read; classes 0, 1, ..."""
-        booster = Booster.from_bytes(bytes(fname)) if isinstance(fname, (bytes, bytearray)) else load(fname)
+        booster = load(fname)
         if is_classifier(self):
             if booster.objective.name not in CLASSIFYING:
                 raise ParameterError(
@@ -148,6 +149,9 @@ class FittedAttributes:
             self.classes_: NDArray[np.int64] = np.arange(self.n_classes_)
         booster.stops_at_best = True
         self.booster_, self.n_features_in_ = booster, booster.n_features
+        if not are_made_up(booster.feature_names):
+            names = booster.column_names or booster.feature_names
+            self.feature_names_in_: NDArray[np.object_] = np.array(names, object)
 
     def get_num_boosting_rounds(self) -> int:
         """Return the number of iterations trained."""

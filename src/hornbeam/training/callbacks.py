@@ -42,13 +42,27 @@ RESETTABLE = (
 """Parameters that may change from iteration to iteration; the others shape what is made once for a training."""
 
 
+LIGHTGBMS_NAMES = ("dataset_name", "metric_name", "metric_value", "maximize", "metric_std_dev")
+"""What LightGBM calls the fields of an evaluation."""
+
+
+def _field_of(evaluation: tuple[Any, ...], name: str) -> Any:
+    """Return a field by LightGBM's name of it."""
+    if name not in LIGHTGBMS_NAMES[: len(evaluation)]:
+        raise AttributeError(f"an evaluation has no {name!r}")
+    return evaluation[LIGHTGBMS_NAMES.index(name)]
+
+
 class Evaluation(NamedTuple):
-    """One metric on one data set after one iteration."""
+    """One metric on one data set after one iteration; the fields have LightGBM's names, too."""
 
     dataset: str
     metric: str
     value: float
     higher_is_better: bool
+
+    def __getattr__(self, name: str) -> Any:
+        return _field_of(self, name)
 
 
 class MeanEvaluation(NamedTuple):
@@ -59,6 +73,9 @@ class MeanEvaluation(NamedTuple):
     value: float
     higher_is_better: bool
     stdv: float
+
+    def __getattr__(self, name: str) -> Any:
+        return _field_of(self, name)
 
 
 @dataclass(slots=True)

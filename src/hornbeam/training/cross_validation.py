@@ -202,7 +202,7 @@ class History:
         result.best_iteration = stop.best_iteration + 1
         for booster in result.boosters:
             booster.n_best = min(result.best_iteration, booster.n_iterations)
-        last = stop.best_iteration
+        last = loop.env.iteration if stop.best_iteration < 0 else stop.best_iteration
         waited = loop.env.iteration - last
         if self._is_xgboosts and waited < getattr(loop.calling, "stopping_rounds", 0):
             last = loop.env.iteration

@@ -20,7 +20,7 @@ from hornbeam.params.params import BY_NAME, Params
 
 def model_to_train_on(init_model: Booster | str | os.PathLike[str] | None) -> Booster | None:
     """Return what is trained on: the iterations that `predict` uses, without those after the best one."""
-    start = load(init_model) if isinstance(init_model, (str, os.PathLike)) else init_model
+    start = load(init_model) if isinstance(init_model, (str, os.PathLike, bytearray)) else init_model
     if isinstance(start, Booster) and start.n_used < start.n_iterations:
         return start[: start.n_used]
     return start

@@ -71,6 +71,10 @@ class TrainingCallback:
         return False
 
 
+NOTHING_BEST = -1
+"""The best iteration where training ends for another reason."""
+
+
 class _Watch:
     """What the two halves of a TrainingCallback share."""
 
@@ -101,7 +105,7 @@ class _Before:
             watch.has_begun, watch.log = True, {}
             watch.call("before_training", env.model)
         if watch.call("before_iteration", env.model, env.iteration - env.begin_iteration, watch.log):
-            raise EarlyStopException(env.iteration - 1)
+            raise EarlyStopException(NOTHING_BEST)
 
 
 class _After:
@@ -118,7 +122,7 @@ class _After:
             metric, value = evaluation_of(result.metric, result.value)
             self.watch.log.setdefault(set_name(result.dataset), {}).setdefault(metric, []).append(value)
         if self.watch.call("after_iteration", env.model, env.iteration - env.begin_iteration, self.watch.log):
-            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+            raise EarlyStopException(NOTHING_BEST)
 
     def close(self) -> None:
         """Tell that training is over."""

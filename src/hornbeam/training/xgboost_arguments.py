@@ -142,6 +142,7 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     alpha       the L1 penalty on leaf values, `lambda_l1`
     subsample   rows are drawn anew for every tree, unless `subsample_freq` says otherwise
     num_target  the number of columns of the labels, which must be that many
+    num_class   above 1 without an objective: that of classes, "multi:softmax"
     monotone_constraints  a list of the first features'; the others have none
 
     What is not given has XGBoost's default, not LightGBM's (`DEFAULTS`), and trees have as many leaves as their depth
@@ -154,6 +155,8 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     made = _dict_of(params)
     if made.get("num_target") == train_set.n_targets:
         del made["num_target"]
+    if _whole(made.get("num_class")) > 1 and all(made.get(name) is None for name in _OBJECTIVE_NAMES):
+        made["objective"] = "multi:softmax"
     signs = made.get("monotone_constraints")
     if isinstance(signs, (list, tuple)) and len(signs) < train_set.n_features:
         made["monotone_constraints"] = [*signs, *[0] * (train_set.n_features - len(signs))]

@@ -90,7 +90,7 @@ def _info(column: Column) -> dict[str, Any]:
     if column.is_set and len(column.numbers):
         numbers = np.sort(column.numbers[column.numbers >= 0]).tolist()
         return {"min_value": min(numbers, default=0), "max_value": max(numbers, default=0), "values": numbers}
-    return {"min_value": -np.inf, "max_value": np.inf, "values": []}
+    return {"min_value": None, "max_value": None, "values": []}
 
 
 def _start(out: Outgoing, number: int) -> float:

@@ -56,6 +56,7 @@ import hashlib
 import json
 import math
 import os
+import reprlib
 import secrets
 import stat
 from pathlib import Path
@@ -185,7 +186,7 @@ def sha256(content: bytes) -> str:
 def check_path(path: object) -> None:
     """Raise ParameterError unless this could be the path of a file."""
     if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(f"path={path!r}: must be the path of a file, not {type(path).__name__}")
+        raise ParameterError(f"path={reprlib.repr(path)}: must be the path of a file, not {type(path).__name__}")
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:

@@ -80,12 +80,12 @@ def huber_kernel(
 def fair_kernel(
     a: float, b: float, scores: FloatArray, label: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> None:
-    """r = a / (|d| + a); g = r * d; h = r * r."""
+    """r = a / (|d| + a); g = r * d; h = r * max(r, 0.5)."""
     for row in range(len(scores)):
         d = scores[row] - label[row]
         r = a / (abs(d) + a)
         gradient[row] = r * d
-        hessian[row] = r * r
+        hessian[row] = r * (r if r > 0.5 else 0.5)
 
 
 @kernel

@@ -25,7 +25,7 @@ DEVICE void pointwise_loss(f64 score, f64 y, f64 a, f64 b, f64 *gradient, f64 *h
 #elif OBJECTIVE == 5   // fair
     const f64 r = a / (fabs(d) + a);
     g = r * d;
-    h = r * r;
+    h = r * (r > 0.5 ? r : 0.5);
 #elif OBJECTIVE == 6   // logcosh
     const f64 r = tanh_ratio_(d);
     g = d * r;
