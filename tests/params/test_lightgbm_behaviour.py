@@ -451,9 +451,9 @@ def test_a_booster_tells_what_scripts_ask_it():
     assert found["ours"] == found["theirs"]
     ours = hb.train({"verbosity": -1}, hb.Dataset(np.arange(60.0)[:, None], label), 1, keep_training_booster=True)
     assert (ours.params["num_leaves"], ours.params["eta"], ours.pandas_categorical) == (31, 0.1, None)
-    assert ours.train_set.num_data() == 60
+    assert ours.train_set.num_data() == 60 and ours.params["verbose"] == -1
     with pytest.raises(KeyError):
-        ours.params["verbosity"]
+        ours.params["early_stopping_round"]
 
 
 def test_objective_of_an_estimator_is_the_function_that_was_given():

@@ -241,6 +241,8 @@ def test_two_leaves_of_a_peer_are_ours(peer, objective):
         pytest.skip(f"{peer} {library.__version__} approximates medians by smooth losses")
     X = np.repeat([[0.0], [1.0]], 200, axis=0)
     y = labels_for(objective, 4.0 * X[:, 0] - 1.0 + np.random.default_rng(0).normal(size=400))
+    if objective == "fair":
+        y /= 10.0  # farther than fair_c from the score our hessians are larger
     params = {**COMPARABLE, **params_for(objective), "lambda_l2": 5.0, "boost_from_average": False, "num_threads": 1}
     params |= {"num_leaves": 2, "num_iterations": 1, "learning_rate": 0.5, "precision": "high"}
     ours = hb.train(params, hb.Dataset(X, y)).predict(X[[0, -1]], raw_score=True)
