@@ -248,3 +248,13 @@ def test_categories_that_are_enabled_need_no_words(caplog):
         assert "enable_categorical" not in caplog.text
         hb.XGBRegressor(n_estimators=2, predictor="auto", verbosity=2).fit(frame, NUMBER)
     assert "predictor" in caplog.text
+
+
+@pytest.mark.parametrize("by", ["rounds", "callback"])
+def test_early_stopping_says_nothing_that_was_not_asked_for(by, caplog, capfd):
+    train, valid = parts(hb)
+    stopping = {"callbacks": [hb.callback.EarlyStopping(3)]} if by == "callback" else {"early_stopping_rounds": 3}
+    with caplog.at_level("INFO", logger="hornbeam"):
+        model = hb.train({**SPLIT, "eta": 0.8}, train, 60, [(valid, "eval")], verbose_eval=False, **stopping)
+    assert 0 < model.best_iteration < 56
+    assert not caplog.text and not "".join(capfd.readouterr())

@@ -174,7 +174,7 @@ class EarlyStopping(LastMetricStopping):
         save_best: bool = False,
         min_delta: float = 0.0,
     ) -> None:
-        super().__init__(rounds, maximize)
+        super().__init__(rounds, maximize, verbose=False)
         if not min_delta >= 0.0:
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
         self.metric_name, self.data_name, self.min_delta, self.save_best = metric_name, data_name, min_delta, save_best
