@@ -1,5 +1,7 @@
 """Methods of a Dataset as users of LightGBM and XGBoost call them."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -161,3 +163,17 @@ def test_a_frame_of_some_rows_is_saved_without_its_index(tmp_path):
     assert read.feature_names == ["a", "b"]
     params = {"min_data_in_leaf": 3, "verbosity": -1}
     assert hb.train(params, read, 2).fingerprint() == hb.train(params, data, 2).fingerprint()
+
+
+def test_frames_of_numbers_are_kept_without_pyarrow(tmp_path, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a b": rng.normal(size=80), "n": rng.integers(0, 9, 80), "flag": rng.random(80) < 0.5})
+    data = hb.Dataset(frame, label=frame["a b"] > 0, categorical_features=["n"])
+    expected = fingerprint(data)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    data.save_binary(tmp_path / "kept")
+    assert fingerprint(hb.Dataset(tmp_path / "kept")) == expected
+    with pytest.raises(hb.DataError, match=r"'kind' has other than numbers.*hornbeam\[files\]"):
+        hb.Dataset(frame.assign(kind="x"), label=frame["n"]).save_binary(tmp_path / "texts")
+    assert not (tmp_path / "texts").exists()

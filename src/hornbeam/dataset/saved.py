@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from narwhals import Boolean
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.fields import SETTABLE
 from hornbeam.data.sources.frame import as_frame
+from hornbeam.data.sources.text import has_pyarrow
 from hornbeam.data.streams.bin_file import is_bin_file
 from hornbeam.dataset.kept import read_kept
 
@@ -58,10 +60,10 @@ def _arrays_of(table: Any) -> tuple[str, dict[str, Any]]:
         return "csr", {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
     frame = as_frame(table)
     if frame is not None:
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise DataError("a Dataset of a frame is saved by pyarrow: pip install 'hornbeam[files]'") from None
+        if not has_pyarrow():
+            return "array", {"table": _numbers_of(frame)}
+        import pyarrow as pa
+
         arrow = pa.table({name: frame[name].to_arrow() for name in frame.columns})  # no index of pandas among them
         buffer = io.BytesIO()
         with pa.ipc.new_file(buffer, arrow.schema) as writer:
@@ -71,6 +73,16 @@ def _arrays_of(table: Any) -> tuple[str, dict[str, Any]]:
     if array.dtype.kind not in "fiub":
         raise DataError(f"a Dataset of {array.dtype} cannot be saved; make it of a frame, or of numbers")
     return "array", {"table": array}
+
+
+def _numbers_of(frame: Any) -> Any:
+    """Return the numbers of a frame: without pyarrow no frame of another kind can be saved."""
+    odd = [name for name in frame.columns if not (frame[name].dtype.is_numeric() or frame[name].dtype == Boolean)]
+    if odd:
+        raise DataError(
+            f"column {odd[0]!r} has other than numbers, and is saved by pyarrow: pip install 'hornbeam[files]'"
+        )
+    return np.column_stack([np.asarray(frame[name].to_numpy(), np.float64) for name in frame.columns])
 
 
 def read_saved(path: Any) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:

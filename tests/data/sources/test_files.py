@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import subprocess
 import sys
 
 import numpy as np
@@ -281,11 +282,49 @@ def test_paths_that_name_no_file_are_refused_with_a_remedy(tmp_path):
             hb.Dataset(data)
 
 
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    (tmp_path / "a.csv").write_text("x\n1\n")
+@pytest.mark.parametrize("end", ["", ".gz", ".bz2"])
+def test_without_pyarrow_files_of_numbers_are_read_alike(end, tmp_path, monkeypatch):
+    rows = np.arange(len(FRAME))
+    numbers = FRAME[["a", "b.c"]].assign(y=rows % 2, n=rows / 7, is_high=FRAME["a"] > 0, gaps=FRAME["a"] ** 3)
+    numbers.loc[::7, "gaps"] = np.nan
+    bare = numbers.drop(columns="is_high")
+    (tmp_path / "bare.tsv").write_text(bare.to_csv(sep="\t", header=False, index=False))
+    numbers.to_csv(tmp_path / f"named.csv{end}", index=False)
+    given = [(tmp_path / f"named.csv{end}", {"label": "y"}), (tmp_path / "bare.tsv", {"label": "Column_2"})]
+    expected = [fingerprint(path, **more) for path, more in given]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert [fingerprint(path, **more) for path, more in given] == expected
+    model = hb.train(PARAMS, hb.Dataset(given[0][0], label="y"), 2)
+    assert np.array_equal(model.predict(given[0][0]), model.predict(numbers.drop(columns="y")))
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    FRAME[:5].to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "torn.csv").write_text("x,y\n1,2\n1,2,3,4\n")
+    (tmp_path / "a.csv.zst").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for data in ("a.parquet", "a.csv.zst"):
+        with pytest.raises(hb.DataError, match=r"hornbeam\[files\]"):
+            hb.Dataset(tmp_path / data)
+    with pytest.raises(hb.DataError, match=r"2 files.*hornbeam\[files\]"):
+        hb.Dataset([tmp_path / "a.csv", tmp_path / "a.csv"])
     with pytest.raises(hb.DataError, match=r"hornbeam\[files\]"):
-        hb.Dataset(tmp_path / "a.csv")
+        hb.Dataset(hb.Stream(tmp_path / "a.csv", label="x"))
+    with pytest.raises(hb.DataError, match="cannot be read as CSV"):
+        hb.Dataset(tmp_path / "torn.csv")
+
+
+def test_without_pyarrow_what_is_no_number_is_an_error(tmp_path):
+    """In a process in which pandas has not met pyarrow."""
+    (tmp_path / "texts.csv").write_text("x,y\n1,b\n2,NA\n")
+    (tmp_path / "days.csv").write_text("x\n2020-01-01\n")
+    code = "import sys; sys.modules['pyarrow'] = None; import hornbeam as hb\n"
+    code += "for name in sys.argv[1:]:\n  try: hb.Dataset(name)\n  except hb.DataError as error: print(error)"
+    paths = [str(tmp_path / name) for name in ("texts.csv", "days.csv")]
+    done = subprocess.run([sys.executable, "-c", code, *paths], check=True, capture_output=True, text=True).stdout
+    for line, column in zip(done.splitlines(), ("'y'", "'x'"), strict=True):
+        assert column in line and "hornbeam[files]" in line
 
 
 @pytest.mark.parametrize(

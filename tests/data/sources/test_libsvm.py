@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -49,6 +50,21 @@ def test_files_are_read_as_scikit_learn_reads_them(queries, block, tmp_path, mon
     assert same_bits(loaded.table.data, table.data) and same_bits(loaded.fields["label"], label)
     assert ("qid" in loaded.fields) == queries
     assert not queries or np.array_equal(loaded.fields["qid"], qid)
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_files_are_read_alike_without_pyarrow(end, tmp_path, monkeypatch):
+    path = tmp_path / f"t.svm{end}"
+    path.write_bytes(gzip.compress(make_text(60, 3, True).encode()) if end else make_text(60, 3, True).encode())
+    expected = read_files(path, Wanted())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found = read_files(path, Wanted())
+    assert found.table.shape == expected.table.shape and (found.table.indices == expected.table.indices).all()
+    assert same_bits(found.table.data, expected.table.data)
+    assert all(same_bits(found.fields[name], expected.fields[name]) for name in ("label", "qid"))
+    path.write_bytes(b"1 0:x\n" if not end else gzip.compress(b"1 0:1\n")[:-4])
+    with pytest.raises(hb.DataError, match="cannot be read as LibSVM"):
+        read_files(path, Wanted())
 
 
 @pytest.mark.parametrize("queries", [False, True])

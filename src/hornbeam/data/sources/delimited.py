@@ -1,4 +1,4 @@
-"""CSV files and their like, by pyarrow.
+"""CSV files and their like, by pyarrow; without it files of numbers, by pandas.
 
 separator   a comma; a tab in .tsv and .tab files; a tab or a semicolon where the first line has one and no comma
 names       the first line, unless it holds numbers alone: then columns are called Column_0, Column_1, ...
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.sources.text import opened_text
 from hornbeam.data.sources.wanted_columns import Wanted
 
 MISSING = (
@@ -64,6 +65,35 @@ def read_delimited(source: Any, name: str, wanted: Wanted) -> Any:
         if "conversion error" not in str(error):
             raise
         return read(LARGEST_BLOCK)
+
+
+def read_numbers(source: Any, name: str, wanted: Wanted) -> Any:
+    """Return a frame of pandas; arguments as of `read_delimited`.
+
+    It reads numbers as pyarrow does. What it would read otherwise (texts, dates) is an error.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise DataError(
+            f"reading {name!r} takes pyarrow: pip install 'hornbeam[files]', or pass the table as an array"
+        ) from None
+    layout = layout_of(source, name, wanted.header)
+    chosen = wanted.choose(layout.names, name, layout.has_names)
+    try:
+        frame = pd.read_csv(
+            source, sep=layout.separator, names=layout.names, header=0 if layout.has_names else None, usecols=chosen,
+            na_values=list(MISSING), keep_default_na=False, index_col=False, float_precision="round_trip",
+        )  # fmt: skip
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise EOFError(str(error)) from None
+    odd = [column for column in frame.columns if frame[column].dtype.kind not in "fiub"]
+    if odd:
+        raise DataError(
+            f"{name!r}: column {odd[0]!r} has other than numbers, and reading it takes pyarrow: pip install "
+            "'hornbeam[files]', or pass a frame"
+        )
+    return frame if chosen is None else frame[list(chosen)]
 
 
 def read_delimited_blocks(path: str, name: str, header: bool | None, columns: Sequence[str] | None) -> Iterator[Any]:
@@ -151,18 +181,16 @@ def are_numbers(fields: Sequence[str]) -> bool:
 
 def _first_line(source: Any) -> str:
     """Return the first line of a file, which may be compressed, or of bytes."""
-    import pyarrow as pa
-
     if isinstance(source, io.BytesIO):
         source.seek(0)
         begin = source.readline()
         source.seek(0)
     else:
-        with pa.input_stream(source) as stream:  # unpacks by the end of the name
+        with opened_text(source) as stream:
             begin = stream.read(1 << 16)
             while b"\n" not in begin and (more := stream.read(1 << 20)):
                 begin += more
     text = begin.split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").rstrip("\r")
     if not text.strip():
-        raise pa.ArrowInvalid("it is empty, or its first line is")
+        raise EOFError("it is empty, or its first line is")
     return text

@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 
 from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
-from hornbeam.data.sources.delimited import read_delimited
+from hornbeam.data.sources.delimited import read_delimited, read_numbers
 from hornbeam.data.sources.libsvm import MIXED_QUERIES, read_libsvm
 from hornbeam.data.sources.side_files import fields_beside, with_fields
+from hornbeam.data.sources.text import has_pyarrow, unreadable
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 FORMATS = {
@@ -154,26 +155,30 @@ def _read(source: str | BinaryIO, name: str, kind: str, wanted: Wanted) -> Loade
         read = read_libsvm(source, name, wanted)
         return Loaded(read.table, with_fields(read.fields, beside))
     readers: dict[str, Callable[[Any, str, Wanted], Any]] = {
-        "parquet": _read_parquet, "arrow": _read_arrow, "csv": read_delimited,
+        "parquet": _read_parquet, "arrow": _read_arrow, "csv": read_delimited if has_pyarrow() else read_numbers,
     }  # fmt: skip
+    if kind != "csv":
+        check_pyarrow(name)
     with errors_of_file(name, kind):
         return Loaded(readers[kind](source, name, wanted), beside)
 
 
-@contextmanager
-def errors_of_file(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever is wrong with a file that is read within, by pyarrow, into a DataError that names it."""
-    try:
-        import pyarrow as pa
-    except ImportError:
+def check_pyarrow(name: str) -> None:
+    """Refuse to read a file where pyarrow, which reads it, is missing."""
+    if not has_pyarrow():
         raise DataError(
             f"reading {name!r} takes pyarrow: pip install 'hornbeam[files]', or pass a table of pandas or polars"
-        ) from None
+        )
+
+
+@contextmanager
+def errors_of_file(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever is wrong with a file that is read within into a DataError that names it."""
     try:
         yield
     except DataError:
         raise
-    except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+    except unreadable() as error:
         reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
         if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError)):
             raise DataError(f"{name!r} cannot be read ({reason})") from None
@@ -215,8 +220,10 @@ def without_index(schema: Any, name: str) -> list[str]:
 def _together(parts: Sequence[Loaded], files: Sequence[str]) -> Loaded:
     """Return the tables of several files as one."""
     fields = _fields_together(parts, files)
-    if not hasattr(parts[0].table, "column_names"):
+    if hasattr(parts[0].table, "tocsr"):
         return Loaded(_rows_of_libsvm(parts), fields)
+    if not has_pyarrow():
+        raise DataError(f"reading {len(parts)} files as one table takes pyarrow: pip install 'hornbeam[files]'")
     import pyarrow as pa
 
     first = parts[0].table.column_names

@@ -108,7 +108,7 @@ def load_labelled(
     if fields.get("qid") is not None or "qid" in named:
         of_file.pop("group", None)
     values = {name: of_file.get(name) if value is None else value for name, value in fields.items()}
-    has_no_names = is_delimited(data) and are_made_up(loaded.table.column_names)
+    has_no_names = is_delimited(data) and are_made_up(_names_of(loaded.table))
     if may_lead and loaded.fields.get("label") is None and (has_no_names or roles.header):
         no_names = "" if roles.header else "no column has a name, and "
         inform(f"{data}: {no_names}none is said to be the label: the first one is")
@@ -138,6 +138,11 @@ def load_labelled(
     if not early and read is not None and not (has_no_names and features and len(left) == len(features[0])):
         chosen = wanted.choose([names[place] for place in left], "data")
     return columns_at(left if chosen is None else [names.index(name) for name in chosen]), values
+
+
+def _names_of(table: Any) -> list[str]:
+    """Return the names of the columns of what a text file became."""
+    return list(table.column_names if is_arrow_table(table) else table.columns)
 
 
 def _columns_of(table: Any) -> tuple[list[str], Callable[[int], NDArray[Any]], Callable[[list[int]], Any]] | None:

@@ -1,4 +1,4 @@
-"""LibSVM (SVMlight) files, by pyarrow: lines such as `1 qid:3 0:0.5 7:1.25 # comment`.
+"""LibSVM (SVMlight) files: lines such as `1 qid:3 0:0.5 7:1.25 # comment`.
 
 Feature k of a line is column k, counted from 0, as LightGBM and XGBoost have it: where a file counts from 1, column 0
 is empty. The first number of a line is its label. Either all lines have a query or none has.
@@ -9,12 +9,11 @@ columns, one line an entry, with marks in place of an index for what is no entry
     1 qid:3 0:0.5 7:1.25      ->      -1,1    -2,3    0,0.5    7,1.25
 
 A block that this cannot read, or that reads as anything but rows of ascending indices, goes to the definition below
-(`read_lines`, plain Python), which returns its rows or says which line is wrong.
+(`read_lines`, plain Python), which returns its rows or says which line is wrong. Without pyarrow all of them do.
 """
 
 from __future__ import annotations
 
-import io
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from hornbeam.core.cpus import available_cpus
 from hornbeam.core.errors import DataError
+from hornbeam.data.sources.text import has_pyarrow, opened_text, unreadable
 from hornbeam.data.sources.wanted_columns import Loaded, Wanted
 
 BLOCK_BYTES = 8 << 20
@@ -71,16 +71,15 @@ class BadLineError(Exception):
 def read_libsvm(source: str | BinaryIO, name: str, wanted: Wanted) -> Loaded:
     """Return a CSR matrix of SciPy with labels, and with queries where lines have them."""
     try:
-        import pyarrow as pa
         from scipy import sparse
     except ImportError:
         raise DataError(
-            f"reading {name!r} takes pyarrow and SciPy: pip install 'hornbeam[files]', or pass a sparse matrix of SciPy"
+            f"reading {name!r} takes SciPy: pip install 'hornbeam[files]', or pass the table as an array"
         ) from None
     try:
-        with pa.input_stream(io.BytesIO(source.read()) if not isinstance(source, str) else source) as stream:
+        with opened_text(source) as stream:
             parts = list(_parsed_blocks(stream, name))
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except unreadable() as error:
         reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
         raise DataError(f"{name!r} cannot be read as LibSVM ({reason})") from None
     parts = [part for part in parts if len(part.label)]
@@ -162,7 +161,9 @@ def parse(block: bytes, with_queries: bool) -> Rows:
 
 
 def _parse_by_arrow(block: bytes, with_queries: bool) -> Rows | None:
-    """Return the rows of a block; None: it is not plain enough, or wrong."""
+    """Return the rows of a block; None: it is not plain enough, or wrong, or pyarrow is missing."""
+    if not has_pyarrow():
+        return None
     import pyarrow as pa
     from pyarrow import csv
 

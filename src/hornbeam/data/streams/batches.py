@@ -18,7 +18,7 @@ import numpy as np
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.sources.delimited import layout_of, read_delimited_blocks
-from hornbeam.data.sources.files import errors_of_file, files_of, format_of, holds_files, without_index
+from hornbeam.data.sources.files import check_pyarrow, errors_of_file, files_of, format_of, holds_files, without_index
 from hornbeam.data.sources.frame import as_frame
 
 READ_BUFFER = 1 << 20
@@ -55,6 +55,7 @@ class FileSource(Source):
         self._kind = formats.pop()
         if self._kind == "libsvm":
             raise DataError("LibSVM files are sparse and cannot be read as a stream; pass the path to Dataset itself")
+        check_pyarrow(self._files[0])
 
     def names(self) -> list[str] | None:
         """Return the names of the first file's columns."""
