@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from narwhals import Boolean
 
 from hornbeam.core.errors import DataError
 from hornbeam.data.device_arrays import device_of, host_array
@@ -77,6 +76,8 @@ def _arrays_of(table: Any) -> tuple[str, dict[str, Any]]:
 
 def _numbers_of(frame: Any) -> Any:
     """Return the numbers of a frame: without pyarrow no frame of another kind can be saved."""
+    from narwhals import Boolean
+
     odd = [name for name in frame.columns if not (frame[name].dtype.is_numeric() or frame[name].dtype == Boolean)]
     if odd:
         raise DataError(
