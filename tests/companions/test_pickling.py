@@ -14,7 +14,8 @@ from sklearn.model_selection import GridSearchCV
 
 import hornbeam as hb
 from hornbeam.testing.data import make_higgs_like
-from hornbeam.training.callbacks import EarlyStopException, Evaluation
+from hornbeam.training.callbacks import EarlyStopException
+from hornbeam.training.evaluations import Evaluation
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
 X, Y = make_higgs_like(300, 6)

@@ -16,11 +16,12 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.log import logger, warn
 from hornbeam.params.params import BY_NAME, Params, whole_number
+from hornbeam.training.evaluations import Evaluation, MeanEvaluation, evaluation_of
 
 if TYPE_CHECKING:
     from hornbeam.model.booster import Booster
@@ -40,42 +41,6 @@ RESETTABLE = (
     "max_depth",
 )
 """Parameters that may change from iteration to iteration; the others shape what is made once for a training."""
-
-
-LIGHTGBMS_NAMES = ("dataset_name", "metric_name", "metric_value", "maximize", "metric_std_dev")
-"""What LightGBM calls the fields of an evaluation."""
-
-
-def _field_of(evaluation: tuple[Any, ...], name: str) -> Any:
-    """Return a field by LightGBM's name of it."""
-    if name not in LIGHTGBMS_NAMES[: len(evaluation)]:
-        raise AttributeError(f"an evaluation has no {name!r}")
-    return evaluation[LIGHTGBMS_NAMES.index(name)]
-
-
-class Evaluation(NamedTuple):
-    """One metric on one data set after one iteration; the fields have LightGBM's names, too."""
-
-    dataset: str
-    metric: str
-    value: float
-    higher_is_better: bool
-
-    def __getattr__(self, name: str) -> Any:
-        return _field_of(self, name)
-
-
-class MeanEvaluation(NamedTuple):
-    """The same in `cv`: the mean over the folds, with the standard deviation as a fifth field (as in LightGBM)."""
-
-    dataset: str
-    metric: str
-    value: float
-    higher_is_better: bool
-    stdv: float
-
-    def __getattr__(self, name: str) -> Any:
-        return _field_of(self, name)
 
 
 @dataclass(slots=True)
@@ -154,19 +119,8 @@ class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
 
     def __init__(self, best_iteration: int, best_score: Iterable[Any] = ()) -> None:
         self.best_iteration = best_iteration
-        self.best_score = [_evaluation_of(result) for result in best_score]
+        self.best_score = [evaluation_of(result) for result in best_score]
         super().__init__(best_iteration, self.best_score)  # what pickle makes it from
-
-
-def _evaluation_of(result: Any) -> Evaluation:
-    """Return an evaluation; tuples are taken too, as LightGBM's callbacks give them. Deviations are left out."""
-    if isinstance(result, Evaluation):
-        return result
-    if not isinstance(result, tuple) or len(result) not in (4, 5) or not all(isinstance(t, str) for t in result[:2]):
-        raise ParameterError(
-            f"EarlyStopException: best_score has {result!r}; entries are (data set, metric, value, higher_is_better)"
-        )
-    return Evaluation(result[0], result[1], float(result[2]), bool(result[3]))
 
 
 class EarlyStopping:

@@ -41,7 +41,8 @@ from hornbeam.model.file.reading import model_from_document
 from hornbeam.model.file.tree_checks import check_int, check_keys, check_list, fail, show
 from hornbeam.model.file.writing import temporary_files, write_atomically
 from hornbeam.params.params import Params, whole_number
-from hornbeam.training.callbacks import Callback, CallbackEnv, EarlyStopException, Evaluation
+from hornbeam.training.callbacks import Callback, CallbackEnv, EarlyStopException
+from hornbeam.training.evaluations import Evaluation
 
 if TYPE_CHECKING:
     from hornbeam.dataset.dataset import Dataset

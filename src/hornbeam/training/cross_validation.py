@@ -18,8 +18,9 @@ from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
 from hornbeam.params.peer_arguments import CV, takes_peer_arguments
 from hornbeam.training.boosting import check_boosting
-from hornbeam.training.callbacks import Callback, EarlyStopException, Evaluation, MeanEvaluation, prepare
+from hornbeam.training.callbacks import Callback, EarlyStopException, prepare
 from hornbeam.training.checkpoints import Checkpoints
+from hornbeam.training.evaluations import Evaluation, MeanEvaluation
 from hornbeam.training.folds import make_folds
 from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle

@@ -25,8 +25,9 @@ from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective
 from hornbeam.params.params import Params, canonical_names
 from hornbeam.training.boosting import check_boosting
-from hornbeam.training.callbacks import RESETTABLE, CallbackEnv, Evaluation
+from hornbeam.training.callbacks import RESETTABLE, CallbackEnv
 from hornbeam.training.evaluated_sets import TRAINING, EvaluatedSet
+from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import call_metric, metric_functions
 from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member

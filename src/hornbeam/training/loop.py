@@ -19,18 +19,10 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import inform, warn
 from hornbeam.params.params import BY_NAME, canonical_names
-from hornbeam.training.callbacks import (
-    RESETTABLE,
-    Callback,
-    CallbackEnv,
-    EarlyStopException,
-    Evaluation,
-    LoopEnv,
-    close,
-    finish,
-)
+from hornbeam.training.callbacks import RESETTABLE, Callback, CallbackEnv, EarlyStopException, LoopEnv, close, finish
 from hornbeam.training.checkpoints import Stopped, enter_history
 from hornbeam.training.convergence import has_converged, lacks_rows
+from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import MetricFunction
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState

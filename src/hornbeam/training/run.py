@@ -16,9 +16,9 @@ from hornbeam.backends.evaluation import arithmetic_on
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.training.boosting import make_boosting
-from hornbeam.training.callbacks import Evaluation
 from hornbeam.training.checkpoints import describe_evaluation, enter_history
 from hornbeam.training.evaluated_sets import EvaluatedSet
+from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import MetricFunction, check_names, evaluate_metric
 from hornbeam.training.start_scores import start_scores
 from hornbeam.training.state import TrainingState

@@ -9,7 +9,8 @@ from hornbeam.companions.packages import require
 from hornbeam.core.errors import ParameterError
 from hornbeam.metrics import ALIASES
 from hornbeam.params.params import whole_number
-from hornbeam.training.callbacks import CallbackEnv, Evaluation
+from hornbeam.training.callbacks import CallbackEnv
+from hornbeam.training.evaluations import Evaluation
 
 
 class PruningCallback:

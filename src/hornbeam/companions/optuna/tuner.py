@@ -20,9 +20,10 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import BY_NAME, Params
-from hornbeam.training.callbacks import Callback, CallbackEnv, Evaluation
+from hornbeam.training.callbacks import Callback, CallbackEnv
 from hornbeam.training.cross_validation import cv
 from hornbeam.training.evaluated_sets import ValidSets
+from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import MetricFunction
 from hornbeam.training.training import train
 
