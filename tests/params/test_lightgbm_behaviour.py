@@ -473,3 +473,24 @@ def test_what_is_off_logs_nothing_and_setters_return_the_dataset(caplog):
     assert valid.reference is train_set
     hb.train({"verbosity": 1}, train_set, 2, valid_sets=[valid], callbacks=[hb.log_evaluation(period=False)])
     assert "valid_0" not in caplog.text
+
+
+def test_the_training_set_is_evaluated_first():
+    lightgbm = pytest.importorskip("lightgbm")
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y, orders = (X[:, 0] > 0).astype(int), []
+    for library in (hb, lightgbm):
+        data, seen = library.Dataset(X, y), {}
+        sets = [library.Dataset(X[:50], y[:50], reference=data), data]
+        library.train(
+            {"objective": "binary", "verbosity": -1, "num_threads": 1}, data, 2, valid_sets=sets,
+            valid_names=["later", "learned"], callbacks=[library.record_evaluation(seen)],
+        )  # fmt: skip
+        model = library.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
+        model.fit(X, y, eval_set=[(X[:50], y[:50]), (X, y)])
+        orders.append((list(seen), list(model.evals_result_), list(model.best_score_)))
+    assert orders[0] == orders[1] and orders[0][0] == ["learned", "later"]
+    pairs = hb.DMatrix(X, y)
+    seen = {}
+    hb.train({"verbosity": 0}, pairs, 1, [(hb.DMatrix(X, y), "a"), (pairs, "b")], evals_result=seen, verbose_eval=False)
+    assert list(seen) == ["a", "b"]

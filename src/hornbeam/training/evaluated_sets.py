@@ -34,7 +34,7 @@ class EvaluatedSet:
 
 
 def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:
-    """Return the data sets to evaluate by name."""
+    """Return the data sets to evaluate by name: the training set first, as LightGBM's, but for a DMatrix."""
     if valid_sets is None:
         return {}
     if isinstance(valid_sets, Mapping):
@@ -63,7 +63,9 @@ def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_s
         _check_name(name)
         if not isinstance(dataset, Dataset):
             raise DataError(f"valid_sets[{name!r}] must be a hornbeam.Dataset, not {type(dataset).__name__}")
-    return named
+    if train_set.is_xgboosts:
+        return named
+    return dict(sorted(named.items(), key=lambda entry: entry[1] is not train_set and entry[0] != TRAINING))
 
 
 def _check_name(name: object) -> None:
