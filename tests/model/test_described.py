@@ -126,6 +126,25 @@ def test_leaves_of_a_dump_add_up_to_raw_scores():
     np.testing.assert_allclose(sums, model.predict(X[:50], raw_score=True), rtol=1e-12)
 
 
+def test_places_of_strings_in_a_dump_are_the_codes_of_pandas():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"c": pd.Categorical(rng.choice(list("fbadce"), 300)), "x": rng.normal(size=300)})
+    frame.loc[::9, "c"] = np.nan
+    label = 2.0 * frame["c"].isin(["a", "d"]) + 0.3 * frame["x"]
+    found = []
+    for library in (hb, lightgbm):
+        params = {"objective": "regression", "verbosity": -1, "num_threads": 1, "min_data_per_group": 5}
+        model = library.train(params, library.Dataset(frame, label), 4)
+        dumped = model.dump_model()
+        rows = frame.assign(c=frame["c"].cat.codes).to_numpy(float)[frame["c"].notna()]
+        rows = [[int(code), x] for code, x in rows[:60]]
+        sums = [sum(_leaf_of(tree["tree_structure"], row) for tree in dumped["tree_info"]) for row in rows]
+        np.testing.assert_allclose(sums, model.predict(frame[frame["c"].notna()][:60]), rtol=1e-9)
+        assert dumped["pandas_categorical"] == [list("abcdef")]
+        found.append((set(dumped["feature_infos"]), model.pandas_categorical))
+    assert found[0] == found[1] == ({"c", "x"}, [list("abcdef")])
+
+
 def test_the_table_of_nodes_is_lightgbms(models):
     ours, theirs = models
     mine, other = ours.trees_to_dataframe(), theirs.trees_to_dataframe()

@@ -67,22 +67,25 @@ class Column:
         """The code of missing values; None: they have none."""
         return None if self.levels is None else self.levels.code_of.get(None)
 
+    @property
+    def words(self) -> list[str]:
+        """The levels that are strings, in the order of their numbers."""
+        values = () if self.levels is None else self.levels.values
+        pairs = zip(self.numbers.tolist(), values, strict=True)
+        return [word for _, word in sorted((number, word) for number, word in pairs if isinstance(word, str))]
+
     def members(self, codes: NDArray[np.int32]) -> tuple[list[int], bool]:
         """Return the numbers of some levels, ascending, and whether missing values are among them."""
         numbers = np.sort(self.numbers[codes])
         return numbers[numbers >= 0].tolist(), bool(len(numbers) and numbers[0] < 0)
 
 
-def _column(name: str, levels: Levels | None) -> Column:
-    numbers, n_strings = [], 0
-    for value in () if levels is None else levels.values:
-        if value is None:
-            numbers.append(-1)
-        elif isinstance(value, str):
-            numbers.append(n_strings)
-            n_strings += 1
-        else:
-            numbers.append(int(value))
+def _column(name: str, levels: Levels | None, is_sorted: bool) -> Column:
+    """Return a column; is_sorted: strings are numbered in alphabetical order, as pandas numbers them, not in theirs."""
+    values = () if levels is None else levels.values
+    words = [value for value in values if isinstance(value, str)]
+    place_of = {word: place for place, word in enumerate(sorted(words) if is_sorted else words)}
+    numbers = [-1 if value is None else place_of[value] if isinstance(value, str) else int(value) for value in values]
     return Column(name, levels, np.array(numbers, np.int64))
 
 
@@ -141,7 +144,7 @@ class Outgoing:
             model.params.get("use_missing", True)
         )
         levels = model.levels or [None] * model.n_features
-        self.columns = [_column(name, own) for name, own in zip(model.feature_names, levels, strict=True)]
+        self.columns = [_column(name, own, is_lightgbms) for name, own in zip(model.feature_names, levels, strict=True)]
         for column in self.columns:
             _check_text(column)
             if not is_lightgbms and column.levels is not None and column.levels.is_cut:

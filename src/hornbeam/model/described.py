@@ -53,10 +53,10 @@ class DescribedModel:
 
     @property
     def pandas_categorical(self) -> list[list[Any]] | None:
-        """The levels of each categorical feature, as LightGBM keeps those of pandas columns; None: there is none."""
+        """The levels of each categorical feature, in order, as LightGBM has those of pandas columns; None: none."""
         if self.levels is None:
             return None
-        return [[level for level in one.values if level is not None] for one in self.levels if one is not None]
+        return [sorted(level for level in one.values if level is not None) for one in self.levels if one is not None]
 
     def feature_name(self) -> list[str]:
         """Return the names of the features."""

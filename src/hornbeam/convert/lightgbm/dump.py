@@ -57,14 +57,12 @@ def dump(
         "average_output": out.averages,
         "feature_names": out.names,
         "monotone_constraints": _signs(out),
-        "feature_infos": {column.name: _info(column) for i, column in enumerate(out.columns) if i in out.used},
+        "feature_infos": {column.name: _info(column) for column in out.columns},
         "tree_info": [_tree(number, tree, _start(out, number), out, hook) for number, tree in trees],
         "feature_importances": {
             name: value for name, value in zip(out.names, np.asarray(importances).tolist(), strict=True) if value > 0
         },
-        "pandas_categorical": [
-            list(column.levels.values) for column in out.columns if column.has_strings and column.levels is not None
-        ],
+        "pandas_categorical": [column.words for column in out.columns if column.has_strings],
     }
     return hook(made)
 

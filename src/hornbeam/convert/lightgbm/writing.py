@@ -64,7 +64,7 @@ def write(model: ModelData, approximate: bool, say: Callable[[str], None] = warn
         f"feature_infos={' '.join(_info(column, i in out.used) for i, column in enumerate(out.columns))}",
         f"tree_sizes={' '.join(str(len(text.encode())) for text in texts)}",
     ]
-    lists = [list(column.levels.values) for column in out.columns if column.has_strings and column.levels is not None]
+    lists = [column.words for column in out.columns if column.has_strings]
     footer = [
         END_OF_TREES,
         "",
