@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.log import logger, warn
 from hornbeam.params.params import BY_NAME, Params, whole_number
-from hornbeam.training.evaluations import Evaluation, MeanEvaluation, evaluation_of
+from hornbeam.training.evaluations import Evaluation, MeanEvaluation, as_evaluation
 
 if TYPE_CHECKING:
     from hornbeam.model.booster import Booster
@@ -119,7 +119,7 @@ class EarlyStopException(Exception):  # noqa: N818  (LightGBM's name)
 
     def __init__(self, best_iteration: int, best_score: Iterable[Any] = ()) -> None:
         self.best_iteration = best_iteration
-        self.best_score = [evaluation_of(result) for result in best_score]
+        self.best_score = [as_evaluation(result) for result in best_score]
         super().__init__(best_iteration, self.best_score)  # what pickle makes it from
 
 

@@ -42,7 +42,7 @@ class MeanEvaluation(NamedTuple):
         return _field_of(self, name)
 
 
-def evaluation_of(result: Any) -> Evaluation:
+def as_evaluation(result: Any) -> Evaluation:
     """Return an evaluation; tuples are taken too, as LightGBM's callbacks give them. Deviations are left out."""
     if isinstance(result, Evaluation):
         return result

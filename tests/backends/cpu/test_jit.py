@@ -120,3 +120,23 @@ def test_instructions_that_come_later_are_told_to_numba(monkeypatch):
         return 5
 
     assert numba.njit(use)() == 5
+
+
+def makes_an_array(n):
+    made = np.zeros(n)
+    for i in range(n):
+        made[i] = i
+    return made[n - 1]
+
+
+def part_of(values):
+    return values[1:]
+
+
+def test_kernels_say_that_they_make_arrays():
+    """The others count none, and Numba refuses them what they would never release."""
+    for function, argument in ((makes_an_array, 3), (part_of, np.arange(3.0))):
+        with pytest.raises((numba.core.errors.NumbaError, TypeError), match=r"NRT|Only accept returning of array"):
+            Kernel(function, OPTIONS, is_cached=False).dispatcher(argument)
+    counted = Kernel(makes_an_array, {**OPTIONS, "_nrt": True}, is_cached=False)
+    assert counted.dispatcher(3) == 2.0
