@@ -103,7 +103,13 @@ def test_fit_is_better_than_that_of_intermediate_and_as_good_as_lightgbms():
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("kind", ["plain", "missing, bagging", "categories", "sparse", "costs, depthwise"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "plain", "missing, bagging", "missing as zeros", "categories", "sparse", "costs, depthwise", "binary, few rows",
+        "limited outputs, extra trees",
+    ],
+)  # fmt: skip
 def test_model_is_that_of_the_reference_on_every_device(device, kind):
     x, y, sign = problem(7, missing=0.1 if "missing" in kind else 0.0)
     params, data = {**QUIET, "monotone_constraints": sign, "num_leaves": 15}, {}
@@ -118,6 +124,12 @@ def test_model_is_that_of_the_reference_on_every_device(device, kind):
         x, params["monotone_constraints"] = sparse.csr_matrix(np.hstack([x, rest])), [*sign, *([1, 0, 0, 0, -1] * 5)]
     if "costs" in kind:
         params |= {"cegb_penalty_feature_coupled": [5.0, 1.0, 30.0, 2.0], "grow_policy": "depthwise"}
+    if "zeros" in kind:
+        params |= {"use_missing": False, "lambda_l1": 0.5}
+    if "binary" in kind:
+        y, params = (y > np.median(y)).astype(float), {**params, "objective": "binary", "min_data_in_leaf": 1}
+    if "limited" in kind:
+        params |= {"max_delta_step": 0.4, "extra_trees": True, "min_sum_hessian_in_leaf": 4.0}
     models = [
         hb.train({**params, "device": one}, hb.Dataset(x, label=y, **data), 3).fingerprint()
         for one in (device, "reference")

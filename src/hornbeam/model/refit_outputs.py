@@ -40,8 +40,8 @@ class TreeShape:
         list of n_splits: the monotone constraint of each split's feature.
     """
 
-    def __init__(self, tree: Tree, sign: NDArray[np.int8]) -> None:
-        self._tree = tree
+    def __init__(self, tree: Tree, sign: NDArray[np.int8], use_missing: bool = True) -> None:
+        self._tree, self._use_missing = tree, use_missing
         self.of_split, self.of_leaf = np.zeros(tree.n_splits, np.int64), np.zeros(tree.n_leaves, np.int64)
         self.n_nodes = 2 * tree.n_splits + 1
         self.parent = np.repeat(np.arange(-1, tree.n_splits), 2)[1:]
@@ -75,7 +75,7 @@ class TreeShape:
         sign = np.zeros(len(place), np.int8)
         for feature, own in zip(tree.feature.tolist(), self.sign, strict=True):
             sign[place[feature]] = own
-        made = LeafBoxes(sign, np.array(sizes, np.int32))
+        made = LeafBoxes(sign, np.array(sizes, np.int32), self._use_missing)
         splits = []
         for split, feature in enumerate(tree.feature.tolist()):
             rank = int(np.searchsorted(bounds.get(feature, np.empty(0)), tree.threshold[split]))

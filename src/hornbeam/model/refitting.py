@@ -106,9 +106,8 @@ def refit(
         for place in range(model.trees_per_iteration):
             number, output = iteration * model.trees_per_iteration + place, place % model.n_outputs
             tree, leaf = model.trees[number], leaves[:, place].astype(np.int64)
-            shape = (
-                TreeShape(tree, sign) if params.monotone_constraints is not None or params.path_smooth > 0.0 else None
-            )
+            in_context = params.monotone_constraints is not None or params.path_smooth > 0.0
+            shape = TreeShape(tree, sign, params.use_missing) if in_context else None
             fresh = _leaf_values(
                 new,
                 output,

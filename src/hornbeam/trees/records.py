@@ -119,6 +119,7 @@ class ContextRules:
     has_keys          nodes make random choices, by the hash of their paths
     monotone_penalty  see contexts.monotone_factor
     in_turn           leaves bound each other (leaf_boxes.py), so that a tree grows one split at a time
+    bounds_sides      and each side of a split for itself
     """
 
     features: FeatureRules
@@ -128,6 +129,7 @@ class ContextRules:
     has_keys: bool
     monotone_penalty: float
     in_turn: bool
+    bounds_sides: bool
 
 
 @dataclass(frozen=True, slots=True)

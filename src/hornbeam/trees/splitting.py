@@ -128,6 +128,12 @@ class SideBounds:
     table: NDArray[np.float64]
     offsets: NDArray[np.int64]
 
+    @staticmethod
+    def offsets_of(n_value_bins: NDArray[np.int32], n_numeric: int) -> NDArray[np.int64]:
+        """Return the offsets of features, of which the first n_numeric are numbers."""
+        n_bins = np.where(np.arange(len(n_value_bins)) < n_numeric, n_value_bins, 0)
+        return np.append(0, np.cumsum(n_bins, dtype=np.int64))
+
     def __getitem__(self, index: NDArray[np.intp]) -> SideBounds:
         return SideBounds(self.table[index], self.offsets)
 

@@ -9,9 +9,10 @@ from hornbeam.backends.cpu.growth.operations import CALL
 from hornbeam.backends.cpu.growth.rows.sides import Sides
 from hornbeam.backends.cpu.growth.splits.contexts import Marks
 from hornbeam.backends.cpu.growth.trees.contexts import AROUND
-from hornbeam.backends.cpu.growth.trees.leaf_boxes import Boxes, bound_leaves
+from hornbeam.backends.cpu.growth.trees.leaf_boxes import Boxes, bound_leaves, bound_sides
 from hornbeam.core.dtypes import CONTEXT, NODE
 from hornbeam.trees.contexts.leaf_boxes import LeafBoxes, as_bits
+from hornbeam.trees.splitting import SideBounds
 
 N_LEAVES = 24
 
@@ -22,15 +23,16 @@ class Tree:
     n_bins      values of each feature
     n_numeric   of them, the first
     use_missing as the parameter; where it is False, missing values go where zeros go, in bin 1 of each feature
+    has_sides   both sides of a split have bounds of their own
     """
 
-    def __init__(self, rng, n_bins, n_numeric, use_missing):
+    def __init__(self, rng, n_bins, n_numeric, use_missing, has_sides=False):
         self.rng, self.n_bins, self.n_numeric, self.use_missing = rng, n_bins, n_numeric, use_missing
         n_features, most = len(n_bins), 2 * N_LEAVES - 1
         sign = rng.integers(-1, 2, n_features).astype(np.int8)
         sign[n_numeric:] = 0
         self.has_missing = (rng.random(n_numeric) < 0.5) & use_missing
-        self.boxes = LeafBoxes(sign, np.array(n_bins, np.int32))
+        self.boxes = LeafBoxes(sign, np.array(n_bins, np.int32), use_missing)
         self.nodes, self.contexts = np.zeros((1, most), NODE), np.zeros((1, most), CONTEXT)
         self.nodes["left"], self.nodes["parent"] = -1, -1
         self.nodes["slot"][0] = np.where(rng.random(most) < 0.8, 0, -1)
@@ -43,11 +45,14 @@ class Tree:
         self.made = Boxes(
             np.full((1, N_LEAVES, N_LEAVES), 77, np.int8), np.full((1, N_LEAVES), -7), np.full((1, most), -7),
             np.full((1, N_LEAVES), -7), np.zeros((1, 3, n_words), np.uint32), self.has_missing, use_missing,
+            np.full(1, -7), has_sides,
         )  # fmt: skip
         self.sides = Sides(np.array(n_bins, np.int64), n_numeric, self.sets)
+        offsets = SideBounds.offsets_of(np.array(n_bins, np.int32), n_numeric)
         self.marks = Marks(
-            np.arange(n_features, dtype=np.int32), sign, np.ones(n_features), np.zeros((1, 1), np.uint32)
-        )
+            np.arange(n_features, dtype=np.int32), sign, np.ones(n_features), np.full((1, 1), 0xFFFFFFFF, np.uint32),
+            sides=np.full((1, 4, int(offsets[-1])), 77.0), side_offsets=offsets,
+        )  # fmt: skip
         self.bound(-1)
 
     def bound(self, number):
@@ -103,8 +108,15 @@ class Tree:
         before = {leaf: self.bounds_of(leaf) for leaf in self.boxes.leaves if leaf != number}
         touched = self.boxes.split(number, first, feature, bin_, goes_left, left_set)
         outputs = self.contexts["output"][0].tolist()
-        moved = [leaf for leaf in touched if self.boxes.bounds(leaf, outputs) != before[leaf]]
+        moved = [leaf for leaf in touched if self.made.has_sides or self.boxes.bounds(leaf, outputs) != before[leaf]]
         return self.bound(number), [leaf for leaf in moved if nodes["slot"][leaf] >= 0]
+
+    def side_bounds_of(self, leaf):
+        """Return what the kernel says of both sides of all splits of a leaf, by feature."""
+        self.calls["number"], self.calls["first"], self.calls["last"] = leaf, 0, len(self.n_bins)
+        room, marks = np.zeros(8, np.int64), self.marks
+        bound_sides(0, room, self.calls, self.nodes, self.sides, marks, self.made, self.contexts)
+        return np.split(marks.sides[self.calls["side_bounds"][0]], marks.side_offsets[1 : self.n_numeric], axis=1)
 
     def bounds_of(self, leaf):
         """Return what the kernel has written."""
@@ -138,3 +150,31 @@ def test_compiled_bounds_are_those_of_the_boxes(seed, kinds, use_missing):
     assert len(tree.boxes.leaves) > 5
     if tree.marks.sign.any():
         assert n_ordered > 0
+
+
+@pytest.mark.parametrize("use_missing", [True, False], ids=["missing", "zeros"])
+@pytest.mark.parametrize("kinds", ["numbers", "categories"])
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_bounds_of_sides_are_those_of_the_boxes(seed, kinds, use_missing):
+    rng = np.random.default_rng(seed)
+    tree = Tree(rng, [6, 4, 9] if kinds == "numbers" else [7, 5, 4, 32], 3, use_missing, has_sides=True)
+    tree.marks.sign[:2] = 1, -1
+    tree.boxes = LeafBoxes(tree.marks.sign, np.array(tree.n_bins, np.int32), use_missing)
+    n_parted = 0
+    for _ in range(100):
+        if len(tree.boxes.leaves) == N_LEAVES:
+            break
+        done = tree.split(int(rng.choice(tree.boxes.leaves)), int(rng.integers(len(tree.n_bins))))
+        if done is None:
+            continue
+        assert sorted(done[0]) == sorted(done[1])
+        outputs = tree.contexts["output"][0].tolist()
+        for leaf in tree.boxes.leaves:
+            expected = tree.boxes.side_bounds(leaf, outputs)
+            for feature, found in enumerate(tree.side_bounds_of(leaf)):
+                lower, upper = tree.bounds_of(leaf)
+                whole = np.repeat([[lower], [upper], [lower], [upper]], tree.n_bins[feature], axis=1)
+                splits = slice(tree.n_bins[feature] - (not use_missing))  # after the last bin there are missing values
+                assert np.array_equal(found[:, splits], expected.get(feature, whole)[:, splits])
+                n_parted += not np.array_equal(found[:, splits], whole[:, splits])
+    assert n_parted > 0

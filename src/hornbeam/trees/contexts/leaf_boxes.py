@@ -43,10 +43,11 @@ class LeafBoxes:
 
     sign         int8 (n_used,)  monotone constraint of each used feature
     n_value_bins int (n_used,)
+    use_missing  missing values are not zeros; zeros are on one side as all values are
     """
 
-    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32]) -> None:
-        self._sign, self._n_value_bins = sign, n_value_bins
+    def __init__(self, sign: NDArray[np.int8], n_value_bins: NDArray[np.int32], use_missing: bool = True) -> None:
+        self._sign, self._n_value_bins, self._use_missing = sign, n_value_bins, use_missing
         self._column: dict[int, int] = {}
         self._signs: list[int] = []
         self.leaves = [0]
@@ -94,7 +95,7 @@ class LeafBoxes:
             last = int(self._n_value_bins[feature]) - 1
             self._low = np.hstack([self._low, np.zeros(shape, np.int64)])
             self._high = np.hstack([self._high, np.full(shape, last, np.int64)])
-            self._missing = np.hstack([self._missing, np.ones(shape, bool)])
+            self._missing = np.hstack([self._missing, np.full(shape, self._use_missing)])
         return self._column[feature]
 
     def _ordered(self, place: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -128,8 +128,9 @@ class ContextPlan:
         self.needs_keys = params.extra_trees or self.by_node < 1.0
         groups = pack_mask(np.stack(self.groups)) if self.groups else np.zeros((0, 0), np.uint32)
         self.rules = ContextRules(
-            self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.bounds_leaves
-        )
+            self.features, groups, self.by_level, self.by_node, self.needs_keys, self.penalty, self.bounds_leaves,
+            self.bounds_sides,
+        )  # fmt: skip
         """The same for an engine that makes contexts by itself."""
         self.all_in_context = bool(
             self.needs_keys
@@ -147,7 +148,7 @@ class ContextPlan:
     def by_host(self) -> bool:
         """Whether the host leads growth step by step: nodes are told what no engine makes by itself."""
         weighs = self.weights is not None and min(self.by_level, self.by_node) < 1.0
-        return weighs or self.forced is not None or self.costs is not None or self.bounds_sides
+        return weighs or self.forced is not None or self.costs is not None
 
     @property
     def in_turn(self) -> bool:
@@ -221,10 +222,13 @@ class TreeContexts:
         self.output = [float(root[0])]  # the root has no parent
         self.path = [0]
         self.alive = [(1 << len(plan.groups)) - 1]
-        self.boxes = LeafBoxes(plan.features.sign, binned.n_value_bins) if plan.bounds_leaves else None
+        self.boxes = (
+            LeafBoxes(plan.features.sign, binned.n_value_bins, binned.mapper.use_missing)
+            if plan.bounds_leaves
+            else None
+        )
         """Of the leaves, where their outputs bound each other (`intermediate`, `advanced`)."""
-        n_bins = np.where(np.arange(plan.n_used) < plan.n_numeric, binned.n_value_bins, 0)
-        self._side_offsets = np.append(0, np.cumsum(n_bins, dtype=np.int64))
+        self._side_offsets = SideBounds.offsets_of(binned.n_value_bins, plan.n_numeric)
 
     def add_children(self, parents: Sequence[int]) -> None:
         """Enter the children of some nodes, which the NodeTable has already."""

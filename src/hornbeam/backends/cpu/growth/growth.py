@@ -19,7 +19,7 @@ from hornbeam.backends.cpu.growth.rows.records import RowStore
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
 from hornbeam.backends.cpu.growth.rows.sides import NO_SETS, Sides
 from hornbeam.backends.cpu.growth.search import Conditions, SlotSearch
-from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS, Marks
+from hornbeam.backends.cpu.growth.splits.contexts import NO_MARKS, Marks, with_sides
 from hornbeam.backends.cpu.growth.splits.levels import Categories
 from hornbeam.backends.cpu.growth.trees.contexts import (
     LevelsL2,
@@ -40,7 +40,7 @@ from hornbeam.backends.cpu.growth.trees.driver import (
     tree_table,
 )
 from hornbeam.backends.cpu.growth.trees.generations import NO_PLAN, Plan, grow_by_generations
-from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, boxes_of
+from hornbeam.backends.cpu.growth.trees.leaf_boxes import bound_leaves, bound_sides, boxes_of
 from hornbeam.backends.cpu.host.kernels import Kernel
 from hornbeam.backends.cpu.host.operations import NO_OPERATION, Operation
 from hornbeam.backends.cpu.host.team import ALONE, Crew, team
@@ -102,7 +102,7 @@ class Growth(SlotSearch, ABC):
         self.n_team = n_team
         self.goes_left = np.empty((n_threads, int(binned.n_value_bins.max(initial=0)) + 1), np.uint8)
         self.divide = Operation(self.divide_kernel)
-        self._contexts, self._bounds = Operation(make_contexts), Operation(bound_leaves)
+        self._contexts, self._bounds, self._sides = map(Operation, (make_contexts, bound_leaves, bound_sides))
         self._one_at_a_time, self._by_generations = Operation(grow_one_at_a_time), Operation(grow_by_generations)
 
     @property
@@ -215,6 +215,8 @@ class Growth(SlotSearch, ABC):
                     features, n_words = contexts.rules.features, -(-self.binned.n_used // 32)
                     masks = np.zeros((n_nodes, n_words), np.uint32)
                     marks = Marks(self.space.numbers, features.sign, features.contribution, masks)
+                    if contexts.rules.bounds_sides:
+                        marks = with_sides(marks, self.binned, some.size)
                     conditions = self._conditions(n_nodes, rules, marks, in_context)
                 work = self.tree_work(some.crew, limits, conditions)
                 table, numbered_limits = tree_table(root, limits, some.size, self.sides)
@@ -244,19 +246,20 @@ class Growth(SlotSearch, ABC):
         """Add the operations that make contexts, and that bound leaves by others; returns the work and the contexts."""
         n_threads, n_used, of = len(table.nodes), self.binned.n_used, rules.categorical
         of_tree = self.mask if len(self.mask) else tree_mask(self.space.numbers, n_used)
-        family = family_of(ahead.rules, n_threads, limits.n_leaves)
+        family, binned = family_of(ahead.rules, n_threads, limits.n_leaves), self.binned
+        boxes = boxes_of(
+            self.space, binned.set_words, binned.mapper.use_missing, n_threads,
+            limits.n_leaves if ahead.rules.in_turn else 0, ahead.rules.bounds_sides,
+        )  # fmt: skip
+        given = self.calls, table.nodes, table.sides, marks
         operation = self._contexts.on(
-            self.calls, table.nodes, table.sides, marks, LevelsL2(of.max_cat_to_onehot, of.cat_l2),
-            shares_of(ahead, of_tree, n_used, n_threads), family, self.numbers,
+            *given, LevelsL2(of.max_cat_to_onehot, of.cat_l2), shares_of(ahead, of_tree, n_used, n_threads), boxes,
+            family, self.numbers,
         )  # fmt: skip
         work = work._replace(around=family.around, contexts=operation)
         if ahead.rules.in_turn:
-            binned = self.binned
-            boxes = boxes_of(self.space, binned.set_words, binned.mapper.use_missing, n_threads, limits.n_leaves)
-            work = work._replace(
-                moved=boxes.moved,
-                bounds=self._bounds.on(
-                    self.calls, table.nodes, table.sides, marks, boxes, family.contexts, family.around
-                ),
-            )
+            bounds = self._bounds.on(*given, boxes, family.contexts, family.around)
+            work = work._replace(moved=boxes.moved, bounds=bounds)
+        if ahead.rules.bounds_sides:
+            work = work._replace(sides=self._sides.on(*given, boxes, family.contexts))
         return work, family.contexts

@@ -8,6 +8,7 @@
     count    counts the rows of a node in the bins of a feature     dense.partition, sparse.counting
     contexts makes the contexts of the children of a node           trees.contexts
     bounds   bounds leaves by others, after `contexts`              trees.leaf_boxes
+    sides    bounds both sides of a leaf's splits, before `search`  trees.leaf_boxes
 
 An operation takes what it is asked from the CALL of its thread and leaves its answer there; what it works on it was
 introduced with. So the kernels that ask (trees/driver.py, splits/search.py) are the same for all kinds of data.
@@ -40,11 +41,12 @@ _FIELDS = [
     ("key", np.uint64),
     ("factor", np.float64),  # on the gains of its monotone features
     ("context", np.int64),  # its number among contexts; 0: it has none
+    ("side_bounds", np.int64),  # where the bounds of both sides of its splits are, see Marks.sides
     # contexts
     ("number", np.int64),  # of the node whose children need theirs; -1: the root needs its own
     ("wants_left", np.bool_),  # they will be searched
     ("wants_right", np.bool_),
-    # bounds, of the children of the same node
+    # bounds, of the children of the same node; sides, of that node
     ("n_moved", np.int64),  # answer: other leaves whose bounds have changed and that have a slot, see Boxes.moved
     # divide
     ("feature", np.int64),  # of the split; for `count`: that is counted, -1 for all

@@ -31,7 +31,7 @@ from hornbeam.backends.cpu.growth.splits.candidates import (
     largest_score,
     take_candidate,
 )
-from hornbeam.backends.cpu.growth.splits.contexts import sign_and_factor
+from hornbeam.backends.cpu.growth.splits.contexts import sides_of, sign_and_factor
 from hornbeam.backends.cpu.growth.splits.rules import clear_split
 from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
 
@@ -72,11 +72,15 @@ class Scores(NamedTuple):
 
 
 class OutputBounds(NamedTuple):
-    """Bounds of outputs, float32; where they are not set there are none."""
+    """Bounds of the outputs of a node's children, float32, in fixed-point units; where they are not set there are none.
+
+    unit  of these, for bounds of single splits
+    """
 
     lower: float
     upper: float
     are_set: bool
+    unit: float
 
 
 @inner_kernel
@@ -192,9 +196,28 @@ def score_between(gradient, hessian, more_g, more_h, total_g, total_h, few, extr
 
 
 @inner_kernel
-def score_within(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, out):
+def score_beside(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, sides, out):
+    """Score every candidate of one feature whose sides have bounds of their own: see score and SideBounds."""
+    left_lower, left_upper = sides.left_lower, sides.left_upper
+    right_lower, right_upper = sides.right_lower, sides.right_upper
+    for b in range(len(left_lower)):
+        left_g, left_h = gradient.dtype.type(gradient[b] + more_g), hessian.dtype.type(hessian[b] + more_h)
+        right_g, right_h = gradient.dtype.type(total_g - left_g), hessian.dtype.type(total_h - left_h)
+        width, unit = gradient.itemsize, bounds.unit
+        hl, hr = to_float(left_h, width), to_float(right_h, width)
+        left = OutputBounds(np.float32(left_lower[b] * unit), np.float32(left_upper[b] * unit), True, unit)
+        right = OutputBounds(np.float32(right_lower[b] * unit), np.float32(right_upper[b] * unit), True, unit)
+        value = side_between(to_float(left_g, width), hl + extra, left)
+        value += side_between(to_float(right_g, width), hr + extra, right)
+        out[b] = value if (hl >= few) & (hr >= few) & (value > np.float32(0.0)) else np.float32(0.0)
+
+
+@inner_kernel
+def score_within(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, sides, out):
     """Score every candidate of one feature: see score."""
-    if bounds.are_set:
+    if len(sides.left_lower) > 0:
+        score_beside(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, sides, out)
+    elif bounds.are_set:
         score_between(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, bounds, out)
     else:
         score(gradient, hessian, more_g, more_h, total_g, total_h, few, extra, out)
@@ -202,15 +225,15 @@ def score_within(gradient, hessian, more_g, more_h, total_g, total_h, few, extra
 
 @inner_kernel
 def bounds_of(node, rules):
-    """Return the bounds of the outputs of a node's children, in fixed-point units."""
+    """Return the bounds of the outputs of a node's children."""
     unit = rules.hessian_unit / rules.gradient_unit
     are_set = rules.monotone and (node.lower > -np.inf or node.upper < np.inf)
-    return OutputBounds(np.float32(node.lower * unit), np.float32(node.upper * unit), are_set)
+    return OutputBounds(np.float32(node.lower * unit), np.float32(node.upper * unit), are_set, unit)
 
 
 @inner_kernel
-def score_features(planes, less, f0, f1, offsets, node, rules, scores):
-    """Score the candidates of the features f0:f1 of one node.
+def score_features(planes, less, f0, f1, offsets, call, marks, node, rules, scores):
+    """Score the candidates of the features f0:f1 of one node, that of a CALL.
 
     planes  Planes   in out   of the parent where `less` is not empty
     less    Planes   in       of the other child, to be subtracted on the way; or empty
@@ -223,6 +246,7 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
     zero_g, zero_h, subtracts = gradient.dtype.type(0), hessian.dtype.type(0), len(less_g) > 0
     bounds = bounds_of(node, rules)
     for f in range(f0, f1):
+        sides = sides_of(call, marks, f)
         first, last = offsets[f], offsets[f + 1]
         own_g, own_h, own = gradient[first:last], hessian[first:last], values[0, first:last]
         if subtracts:
@@ -236,13 +260,14 @@ def score_features(planes, less, f0, f1, offsets, node, rules, scores):
         missing_g = gradient.dtype.type(g - own_g[n_values - 1])
         missing_h = hessian.dtype.type(h - own_h[n_values - 1])
         if missing_g == 0 and missing_h == 0:
-            if bounds.are_set or not subtracts:  # the missing bin has nothing on its right and scores 0
-                score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, own)
+            own[n_values] = np.float32(0.0)  # the missing bin has nothing on its right
+            if bounds.are_set or not subtracts or len(sides.left_lower) > 0:
+                score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, sides, own)
             upper[f] = largest_score(bits[0, first:last])
         else:
             own_g, own_h = own_g[:n_values], own_h[:n_values]
-            score_within(own_g, own_h, missing_g, missing_h, g, h, few, extra, bounds, own[:n_values])
-            score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, values[1, first : last - 1])
+            score_within(own_g, own_h, missing_g, missing_h, g, h, few, extra, bounds, sides, own[:n_values])
+            score_within(own_g, own_h, zero_g, zero_h, g, h, few, extra, bounds, sides, values[1, first : last - 1])
             upper[f] = max(largest_score(bits[0, first : last - 1]), largest_score(bits[1, first : last - 1]))
 
 
@@ -282,11 +307,12 @@ def choose_split(t, call, counting, planes, f0, f1, offsets, has_missing, marks,
         left, right = values[0, first : last - 1], values[1, first : last - 1]
         sign, factor = sign_and_factor(call, marks, f) if len(marks.masks) > 0 else (np.int64(0), 1.0)
         feature, counted = Feature(has_missing[f], sign, factor, rules.by_scores), no_counts
+        sides = sides_of(call, marks, f)
         bar = near = max(ANYTHING, lowest)
         if rules.by_scores:
             near = max(bar, highest * SCORED * SCORED)
         while True:
-            best = best_candidate(gradient, hessian, left, right, near, counted, feature, node, rules)
+            best = best_candidate(gradient, hessian, left, right, near, counted, feature, node, sides, rules)
             reached = max(known, best.gain)
             if best.open_gain >= reached:  # never where rows are counted
                 counted = count_bins(t, call, counting, f, last - first)

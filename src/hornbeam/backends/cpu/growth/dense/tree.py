@@ -195,7 +195,7 @@ def _search(t, call, offsets, has_missing, planes, scores, level_sums, marks, ru
     f0, f1, n_numeric = call.first, call.last, np.int64(len(has_missing))
     own, sibling, node = planes_of(planes, call.slot), planes_of(planes, call.less), node_of(call)
     first, last = min(f0, n_numeric), min(f1, n_numeric)
-    score_features(own, sibling, first, last, offsets, node, rules, scores)
+    score_features(own, sibling, first, last, offsets, call, marks, node, rules, scores)
     if len(marks.masks) > 0:
         mask = marks.masks[call.context]
         for f in range(first, last):

@@ -11,8 +11,8 @@ that somebody has written for each of them (those below `bar` cannot win), then 
 
 Only those that might win (within `MARGIN`, far above the rounding of these products, and within `SCORED`, far above
 that of the scores) get their gain computed, by the one formula of splitting.py. So what passes candidates by cannot be
-seen in the result. Between the bounds of a monotone node the gain is smaller, if anything: no output w of a side scores
-more than its best one, -(2 g w + h w^2) <= g^2 / h. So is a gain times a factor of at most 1.
+seen in the result. Between the bounds of a monotone node, or of a side, the gain is smaller, if anything: no output w
+of a side scores more than its best one, -(2 g w + h w^2) <= g^2 / h. So is a gain times a factor of at most 1.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.splits.rules import candidate_gain
+from hornbeam.backends.cpu.growth.operations import between
+from hornbeam.backends.cpu.growth.splits.rules import gain_between
 from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel
 
 MARGIN = 1.0 - 1e-9
@@ -60,8 +62,17 @@ class Feature(NamedTuple):
     is_ranked: bool
 
 
+class BinBounds(NamedTuple):
+    """Bounds of the outputs of both sides of a split, by its bin: float64 (n_values,), the rows of SideBounds."""
+
+    left_lower: NDArray[np.float64]
+    left_upper: NDArray[np.float64]
+    right_lower: NDArray[np.float64]
+    right_upper: NDArray[np.float64]
+
+
 @inner_kernel
-def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature, node, rules):
+def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature, node, sides, rules):
     """Find the best of the candidates that score at least `bar`, of one feature of one node.
 
     Of equals it is that of the lower bin, then the one with the missing rows on the left.
@@ -70,6 +81,7 @@ def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature
     scores             floats (n_values,)      in   with the missing rows on the left
     scores_right       floats (n_values,)      in   and on the right, if they have sums
     counts             int64 (n_values + 1,)   in   rows of each bin, the missing one last; empty: the bounds decide
+    sides              BinBounds               in   None or empty: both sides have the bounds of the node
     """
     n_values, exact, min_data, n_rows = len(gradient), len(counts) > 0, rules.min_data, node.end - node.begin
     more_g = node.gradient - np.int64(gradient[n_values - 1])  # what goes left besides: the missing rows, then nothing
@@ -110,7 +122,13 @@ def best_candidate(gradient, hessian, scores, scores_right, bar, counts, feature
                 left_rows, right_rows = rows, n_rows - rows
             elif rules.rows_are_hessians:
                 left_rows, right_rows = h, right_h
-            gain = candidate_gain(g, h, left_rows, right_rows, node, rules, feature.sign, feature.factor, 0.0)
+            left_node, right_node = node, node
+            if sides is not None and len(sides.left_lower) > 0:
+                left_node = between(node, sides.left_lower[b], sides.left_upper[b])
+                right_node = between(node, sides.right_lower[b], sides.right_upper[b])
+            gain = gain_between(
+                g, h, left_rows, right_rows, node, left_node, right_node, rules, feature.sign, feature.factor, 0.0
+            )  # fmt: skip
             is_tie = certain and gain == best and gain > -np.inf and b < best_bin
             if gain > (best if certain else best_open) or is_tie:
                 reached = (gain + parent) * scale if by_products else -np.inf

@@ -12,23 +12,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import between, count_all, count_bins, node_at_cost
-from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, Best, Feature, best_candidate, take_candidate
+from hornbeam.backends.cpu.growth.operations import count_all, count_bins, node_at_cost
+from hornbeam.backends.cpu.growth.splits.candidates import ANYTHING, BinBounds, Feature, best_candidate, take_candidate
 from hornbeam.backends.cpu.growth.splits.pairs import run_up, scratch_of
 from hornbeam.backends.cpu.growth.splits.rules import (
     NO_COSTS,
     clear_split,
     cost_of,
-    gain_between,
     is_allowed,
     random_threshold,
     rules_in,
 )
-from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
+from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced, run
-from hornbeam.trees.splitting import NodeContext
+from hornbeam.data.binning import BinnedData
+from hornbeam.trees.splitting import NodeContext, SideBounds
 
-NO_SIDES, NO_OFFSETS = np.empty((0, 4, 0)), np.empty(0, np.int64)
+NO_SIDES, NO_OFFSETS = np.empty((1, 4, 0)), np.empty(0, np.int64)
 
 
 class Marks(NamedTuple):
@@ -38,7 +38,8 @@ class Marks(NamedTuple):
     sign, contribution  int8, float64 (n_used,)  see FeatureRules
     masks               uint32 (n, n_words)      features that a node may use, by its number among contexts
     costs               float64 (n, n_used)      what they cost there, see NodeContext; no columns: nothing
-    sides, side_offsets  float64 (n, 4, n_bins), int64 (n_used + 1,)  see SideBounds; no columns: there are none
+    sides, side_offsets  float64 (n, 4, n_bins), int64 (n_used + 1,)  see SideBounds, by CALL.side_bounds; no columns:
+                                                                      there are none
     """
 
     numbers: NDArray[np.int32]
@@ -55,6 +56,12 @@ def marks_of(context: NodeContext, numbers: NDArray[np.int32], mask: NDArray[np.
     features, sides = context.features, context.sides
     marks = Marks(numbers, features.sign, features.contribution, mask, context.cost_table)
     return marks if sides is None else marks._replace(sides=sides.table, side_offsets=sides.offsets)
+
+
+def with_sides(marks: Marks, binned: BinnedData, n_threads: int) -> Marks:
+    """Make room for the bounds of both sides of splits, of a leaf a thread."""
+    offsets = SideBounds.offsets_of(binned.n_value_bins, binned.n_numeric)
+    return marks._replace(sides=np.empty((n_threads, 4, int(offsets[-1]))), side_offsets=offsets)
 
 
 class Contexts(NamedTuple):
@@ -86,9 +93,9 @@ NO_CONTEXTS = Contexts(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0, np.uint64)
 @inner_kernel
 def enter_context(call, contexts, i):
     """Enter context i into a CALL that has the node."""
-    call.score, call.lower, call.upper, call.output, call.factor, call.key, call.context = (
+    call.score, call.lower, call.upper, call.output, call.factor, call.key, call.context, call.side_bounds = (
         contexts.score[i], contexts.lower[i], contexts.upper[i], contexts.output[i], contexts.factor[i],
-        contexts.key[i], i,
+        contexts.key[i], i, i,
     )  # fmt: skip
 
 
@@ -106,7 +113,8 @@ def rank_bins(hessian, only, tells_empty, scores):
 
     hessian      integers (n_values,)  in   running sums
     only         the one bin to try; -1: all
-    tells_empty  a bin without a hessian is empty: its candidate is that of the bin before, which wins the tie
+    tells_empty  a bin without a hessian is empty: its candidate is that of the bin before, which wins the tie, unless
+                 its sides have other bounds
     """
     for b in range(len(hessian)):
         passed_by = b != only if only >= 0 else tells_empty and b > 0 and hessian[b] == hessian[b - 1]
@@ -119,40 +127,17 @@ def counts_all_features(t, call, counting, rules):
     return rules.path_smooth > 0.0 and not rules.rows_are_hessians and count_all(t, call, counting)
 
 
-@inner_kernel
-def best_between(gradient, hessian, counts, candidates, sides, feature, node, rules):
-    """Find the best candidate of a feature whose children have bounds of their own, plainly: see best_candidate.
-
-    gradient, hessian  integers (n_values,)    in   running sums
-    counts             int64 (n_values + 1,)   in   rows of each bin, the missing one last; empty: hessians are rows
-    candidates         floats (n_values,)      in   0 for bins that are none
-    sides              float64 (4, n_values)   in   see SideBounds
-    """
-    n_values, exact, n_rows, zero = len(gradient), len(counts) > 0, node.end - node.begin, np.int64(0)
-    missing_g = node.gradient - np.int64(gradient[n_values - 1])
-    missing_h = node.hessian - np.int64(hessian[n_values - 1])
-    best = Best(-np.inf, np.int64(-1), False, zero, zero, -np.inf)
-    rows = zero
-    for b in range(n_values):
-        if exact:
-            rows += counts[b]
-        if candidates[b] == 0.0:
-            continue
-        left, right = between(node, sides[0, b], sides[1, b]), between(node, sides[2, b], sides[3, b])
-        for side in range(0 if feature.has_missing else 1, 2):
-            g, h, left_rows = np.int64(gradient[b]), np.int64(hessian[b]), rows
-            if side == 0:
-                g, h = g + missing_g, h + missing_h
-                left_rows = rows + counts[n_values] if exact else rows
-            right_rows = n_rows - left_rows
-            if not exact:
-                left_rows, right_rows = h, node.hessian - h
-            gain = gain_between(
-                g, h, left_rows, right_rows, left, right, rules, feature.sign, feature.factor, 0.0
-            )  # fmt: skip
-            if gain > best.gain:
-                best = Best(gain, np.int64(b), side == 0, g, h, -np.inf)
-    return best
+@inlined
+def sides_of(call, marks, f):
+    """Return the bounds of both sides of the splits of feature f in the node of a CALL; empty: they have none."""
+    place, first, last, table = np.int64(0), np.int64(0), np.int64(0), marks.sides
+    if table.shape[2] > 0:
+        offsets, number = marks.side_offsets, np.int64(marks.numbers[f])
+        place, first, last = call.side_bounds, offsets[number], offsets[number + 1]
+    return BinBounds(
+        table[place, 0, first:last], table[place, 1, first:last], table[place, 2, first:last],
+        table[place, 3, first:last],
+    )  # fmt: skip
 
 
 @inner_kernel
@@ -169,22 +154,17 @@ def search_feature(t, call, counting, counted, f, bins, has_missing, gradient, h
     sign, factor = sign_and_factor(call, marks, f)
     n_values, known = np.int64(len(gradient)), counting.counts[t, :0]
     only = random_threshold(call.key, number, n_values, has_missing) if rules.extra_trees else np.int64(-1)
-    rank_bins(hessian, only, rules.tells_empty, scores)
+    sides = sides_of(call, marks, f)
+    rank_bins(hessian, only, rules.tells_empty and len(sides.left_lower) == 0, scores)
     if counted:
         known = counting.all_counts[t, bins[0] : bins[1]]
     elif rules.path_smooth > 0.0 and not rules.rows_are_hessians:
         known = count_bins(t, call, counting, f, n_values + 1)
     feature = Feature(has_missing, sign, factor, False)
-    if marks.sides.shape[2] > 0:
-        if not counted and not rules.rows_are_hessians:
-            known = count_bins(t, call, counting, f, n_values + 1)
-        sides = marks.sides[call.context, :, marks.side_offsets[number] : marks.side_offsets[number + 1]]
-        take_candidate(best_between(gradient, hessian, known, scores, sides, feature, node, rules), f, split)
-        return
-    best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, rules)
+    best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, sides, rules)
     if best.open_gain > split.gain and best.open_gain >= best.gain:
         known = count_bins(t, call, counting, f, n_values + 1)
-        best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, rules)
+        best = best_candidate(gradient, hessian, scores, scores, ANYTHING, known, feature, node, sides, rules)
     take_candidate(best, f, split)
 
 

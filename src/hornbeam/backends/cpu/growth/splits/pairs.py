@@ -144,7 +144,7 @@ def search_feature(histogram, counts, has_missing, known, node, rules, scratch):
     else:
         left[:], right[:] = 1.0, 1.0
     feature = Feature(has_missing, np.int64(0), 1.0, False)
-    return best_candidate(gradient, hessian, left, right, ANYTHING, counts, feature, node, rules)
+    return best_candidate(gradient, hessian, left, right, ANYTHING, counts, feature, node, None, rules)
 
 
 @inner_kernel

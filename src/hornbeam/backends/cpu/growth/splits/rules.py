@@ -151,14 +151,9 @@ def enter_node(call, begin, end, depth, gradient, hessian, rules):
     g, h = gradient * rules.gradient_unit, hessian * rules.hessian_unit
     call.begin, call.end, call.depth, call.gradient, call.hessian = begin, end, depth, gradient, hessian
     call.score = leaf_score(g, h, rules.lambda_l1, rules.lambda_l2, rules.max_delta_step)
-    call.lower, call.upper, call.output, call.factor, call.key, call.context = (
-        -np.inf,
-        np.inf,
-        0.0,
-        1.0,
-        np.uint64(0),
-        0,
-    )
+    call.lower, call.upper, call.output, call.factor, call.key, call.context, call.side_bounds = (
+        -np.inf, np.inf, 0.0, 1.0, np.uint64(0), 0, 0,
+    )  # fmt: skip
 
 
 @inlined
@@ -192,12 +187,12 @@ def candidate_gain(left_g, left_h, left_rows, right_rows, node, rules, sign, fac
     sign, factor    of the feature in this node
     more_l2         added to lambda_l2
     """
-    return gain_between(left_g, left_h, left_rows, right_rows, node, node, rules, sign, factor, more_l2)
+    return gain_between(left_g, left_h, left_rows, right_rows, node, node, node, rules, sign, factor, more_l2)
 
 
 @inner_kernel
-def gain_between(left_g, left_h, left_rows, right_rows, node, right, rules, sign, factor, more_l2):
-    """Return the same where the bounds of the right side are those of the node `right`."""
+def gain_between(left_g, left_h, left_rows, right_rows, node, left, right, rules, sign, factor, more_l2):
+    """Return the same where each side has bounds of its own; left, right: the node with these."""
     right_g, right_h = node.gradient - left_g, node.hessian - left_h
     if left_rows < rules.min_data or right_rows < rules.min_data or left_h <= 0 or right_h <= 0:
         return -np.inf
@@ -207,7 +202,7 @@ def gain_between(left_g, left_h, left_rows, right_rows, node, right, rules, sign
     left_sum, right_sum = left_g * rules.gradient_unit, right_g * rules.gradient_unit
     l1, l2 = rules.lambda_l1, rules.lambda_l2 + more_l2
     if rules.scores_outputs:
-        left_output = side_output(left_sum, left_weight, left_rows, node, rules, more_l2)
+        left_output = side_output(left_sum, left_weight, left_rows, left, rules, more_l2)
         right_output = side_output(right_sum, right_weight, right_rows, right, rules, more_l2)
         if (sign > 0 and not left_output <= right_output) or (sign < 0 and not left_output >= right_output):
             return -np.inf

@@ -49,6 +49,9 @@ def search_node(t, call, work, nodes, number, less, found):
     enter_node(call, node.begin, node.end, node.depth, node.gradient, node.hessian, work.rules[0])
     if len(work.contexts) > 0:
         enter_around(call, work.around[t, number], of_all_threads)
+    if len(work.sides) > 0:
+        call.number = number
+        run(work.sides, t)
     call.slot, call.less, call.set_number = node.slot, less, of_all_threads
     run(work.search, t)
     copy_split(call.split, found)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hornbeam.backends.cpu.growth.operations import Node
+from hornbeam.backends.cpu.growth.operations import Node, between
 from hornbeam.backends.cpu.growth.splits.rules import (
     is_allowed,
     leaf_score,
@@ -20,6 +20,7 @@ from hornbeam.backends.cpu.growth.splits.rules import (
     shrink,
     side_output,
 )
+from hornbeam.backends.cpu.growth.trees.leaf_boxes import bounds_beside
 from hornbeam.backends.cpu.host.kernels import inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
 from hornbeam.backends.cpu.losses.random_choices import hash_row, random_bits
@@ -133,9 +134,11 @@ def own_score(gradient, hessian, n_rows, output, rules):
 
 
 @inner_kernel
-def enter_family(call, nodes, sides, marks, level_l2, has_keys, thresholds_key, contexts, around, factors, rules):
+def enter_family(
+    t, call, nodes, sides, marks, level_l2, has_keys, thresholds_key, boxes, contexts, around, factors, rules
+):
     """Make outputs, bounds and paths of the children of node call.number, or of the root where that is -1."""
-    is_root, zero = call.number < 0, np.int64(0)
+    is_root, zero, feature = call.number < 0, np.int64(0), np.int64(0)
     parent = nodes[max(call.number, 0)]
     first, depth = np.int64(0), np.int64(0)
     lower, upper, above_output, above_path, sign, more_l2 = -np.inf, np.inf, 0.0, np.uint64(0), np.int64(0), 0.0
@@ -147,7 +150,12 @@ def enter_family(call, nodes, sides, marks, level_l2, has_keys, thresholds_key, 
         sign = np.int64(marks.sign[marks.numbers[feature]])
         if feature >= sides.n_numeric and sides.n_value_bins[feature] > level_l2.max_one_hot:
             more_l2 = level_l2.cat_l2
-    node = Node(zero, zero, zero, zero, zero, 0.0, lower, upper, above_output, np.uint64(0))
+    left_lower, left_upper, right_lower, right_upper = lower, upper, lower, upper
+    if boxes.has_sides and not is_root and feature < sides.n_numeric:
+        left_lower, left_upper, right_lower, right_upper = bounds_beside(
+            t, nodes, call.number, sides, boxes, contexts
+        )  # fmt: skip
+    node = Node(zero, zero, zero, zero, zero, 0.0, left_lower, left_upper, above_output, np.uint64(0))
     n_children = 1 if is_root else 2
     for side in range(n_children):
         child, own = nodes[first + side], contexts[first + side]
@@ -160,6 +168,7 @@ def enter_family(call, nodes, sides, marks, level_l2, has_keys, thresholds_key, 
             own.output = output + 0.0
         else:
             own.output = side_output(g, h, child.end - child.begin, node, rules, more_l2) + 0.0
+            node = between(node, right_lower, right_upper)
         own.lower, own.upper, own.path = lower, upper, np.uint64(0)
         if has_keys and not is_root:
             own.path = hash_row(above_path ^ hash_row(np.uint64(side)))
@@ -217,18 +226,19 @@ def choose_features(call, first, depth, feature, shares, hashes, contexts, alive
 
 
 @kernel
-def make_contexts(t, room, calls, nodes, sides, marks, level_l2, shares, family, rules):
+def make_contexts(t, room, calls, nodes, sides, marks, level_l2, shares, boxes, family, rules):
     """Make the contexts of the children of node call.number, or of the root where that is -1: the operation.
 
     nodes  NODE (n_threads, most_nodes)  in   see driver.Table
     marks  masks, out: those of thread t come after those of all threads before it
+    boxes  of a tree whose leaves bound each other, before the node is divided; else empty
     """
-    if introduced(t, room, (calls, nodes, sides, marks, level_l2, shares, family, rules)):
+    if introduced(t, room, (calls, nodes, sides, marks, level_l2, shares, boxes, family, rules)):
         return
     call, own_nodes = calls[t], nodes[t]
     contexts = family.contexts[t]
     first, depth = enter_family(
-        call, own_nodes, sides, marks, level_l2, shares.has_keys, shares.keys[1], contexts, family.around[t],
+        t, call, own_nodes, sides, marks, level_l2, shares.has_keys, shares.keys[1], boxes, contexts, family.around[t],
         family.factors, rules_in(rules[0]),
     )  # fmt: skip
     feature = np.int64(marks.numbers[max(own_nodes[max(call.number, 0)].split.feature, 0)])

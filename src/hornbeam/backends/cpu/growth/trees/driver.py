@@ -54,8 +54,9 @@ class Work(NamedTuple):
     goes_left  uint8 (n_threads, most bins)   scratch  see left_bins; for `divide`
     around     AROUND (n_threads, most_nodes) in       what `contexts` has made (contexts.py)
     moved      int64 (n_threads, n_leaves)    in       nodes whose bounds `bounds` has changed (leaf_boxes.py)
-    divide, sum_smaller, search, contexts, bounds      operations; no contexts: nodes have none; no bounds: they are not
-                                                       bounded by each other
+    divide, sum_smaller, search, contexts, bounds, sides  operations; no contexts: nodes have none; no bounds: they are
+                                                          not bounded by each other; no sides: nor are both sides of
+                                                          a split differently
     """
 
     calls: NDArray[np.void]
@@ -69,6 +70,7 @@ class Work(NamedTuple):
     contexts: NDArray[np.int64] = NO_OPERATION
     moved: NDArray[np.int64] = NO_MOVED
     bounds: NDArray[np.int64] = NO_OPERATION
+    sides: NDArray[np.int64] = NO_OPERATION
 
 
 class Table(NamedTuple):

@@ -1,4 +1,4 @@
-"""Bounds of leaves that come from other leaves, in a tree that is grown whole: the operation `bounds`.
+"""Bounds of leaves that come from other leaves, in a tree that is grown whole: the operations `bounds` and `sides`.
 
 Twin of trees/contexts/leaf_boxes.LeafBoxes. What is kept is which leaves are ordered; the box of a leaf in one
 feature is read off the path from the leaf to the root. A split makes two boxes of one, smaller in the feature of the
@@ -7,6 +7,9 @@ feature and in the same direction, and it is unless the split has parted the two
 
     by another feature     ordered still if the boxes overlap in the feature of the split
     by the split's own     ordered still if the child has values of it
+
+Where both sides of a split have bounds of their own, a thread makes them whenever it searches a leaf, of the features
+that it searches: it has room for one leaf.
 
 Each thread keeps the order of all leaves for itself, as it keeps the table of nodes (driver.py).
 """
@@ -18,6 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.growth.splits.contexts import sides_of
+from hornbeam.backends.cpu.growth.splits.rules import is_allowed
 from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.host.kernels import inlined, inner_kernel, kernel
 from hornbeam.backends.cpu.host.operations import introduced
@@ -36,6 +41,8 @@ class Boxes(NamedTuple):
     levels       uint32 (n_threads, 3, n_words)        scratch
     has_missing  bool (n_numeric,)                     in
     use_missing  missing values are not zeros; zeros are on one side as all values are
+    n_leaves     int64 (n_threads,)                    in out
+    has_sides    both sides of a split have bounds of their own (LeafBoxes.side_bounds)
     """
 
     order: NDArray[np.int8]
@@ -45,6 +52,8 @@ class Boxes(NamedTuple):
     levels: NDArray[np.uint32]
     has_missing: NDArray[np.bool_]
     use_missing: bool
+    n_leaves: NDArray[np.int64]
+    has_sides: bool
 
 
 class Interval(NamedTuple):
@@ -84,7 +93,7 @@ def child_interval(nodes, number, side, interval, boxes):
 @inner_kernel
 def interval_of(nodes, number, feature, sides, boxes):
     """Return what the box of a node has of a feature that is a number."""
-    interval = Interval(np.int64(0), sides.n_value_bins[feature] - 1, True)
+    interval = Interval(np.int64(0), sides.n_value_bins[feature] - 1, boxes.use_missing)
     while number > 0:
         above = np.int64(nodes[number].parent)
         if nodes[above].split.feature == feature:
@@ -189,6 +198,82 @@ def enter_bounds(place, n_leaves, order, node_of, contexts, around):
     return has_changed
 
 
+@inner_kernel
+def reach(own, other, n_values):
+    """Return the first bin after which a split has a box on its left, and the last before which it has it on its right.
+
+    own, other  intervals of the leaf that is split, and of the box of another leaf that is ordered with it
+
+    Twin of LeafBoxes.side_bounds: a box that the feature of the split does not part is on both sides of all splits.
+    """
+    parted = (other.high < own.low) | (other.low > own.high) | ~(has_values(own) & has_values(other))
+    if parted | (own.has_missing & other.has_missing):
+        return np.int64(0), n_values
+    return other.low, other.high
+
+
+@inner_kernel
+def enter_side_bounds(t, nodes, number, feature, sides, boxes, contexts, out):
+    """Write the bounds of both sides of all splits of a leaf by a feature; out: BinBounds."""
+    order, node_of, place = boxes.order[t], boxes.node_of[t], boxes.place_of[t, number]
+    n_values, own = sides.n_value_bins[feature], interval_of(nodes, number, feature, sides, boxes)
+    left_lower, left_upper, right_lower, right_upper = out.left_lower, out.left_upper, out.right_lower, out.right_upper
+    left_lower[:], left_upper[:], right_lower[:], right_upper[:] = -np.inf, np.inf, -np.inf, np.inf
+    lower, upper, any_parted = -np.inf, np.inf, False
+    for other in range(boxes.n_leaves[t]):
+        if order[place, other] != APART:
+            output = contexts[node_of[other]].output
+            first, last = reach(own, interval_of(nodes, node_of[other], feature, sides, boxes), n_values)
+            is_below, is_whole = order[place, other] == BELOW, last == n_values
+            any_parted |= not is_whole
+            if is_whole and is_below:
+                lower = max(lower, output)
+            elif is_whole:
+                upper = min(upper, output)
+            elif is_below:
+                left_lower[first] = max(left_lower[first], output)
+                right_lower[max(last - 1, 0)] = max(right_lower[max(last - 1, 0)], output if last > 0 else -np.inf)
+            else:
+                left_upper[first] = min(left_upper[first], output)
+                right_upper[max(last - 1, 0)] = min(right_upper[max(last - 1, 0)], output if last > 0 else np.inf)
+    if not any_parted:
+        left_lower[:], left_upper[:], right_lower[:], right_upper[:] = lower, upper, lower, upper
+        return
+    low, high = lower, upper
+    for b in range(n_values):
+        low, high = max(left_lower[b], low), min(left_upper[b], high)
+        left_lower[b], left_upper[b] = low, high
+    low, high = lower, upper
+    for b in range(n_values - 1, -1, -1):
+        low, high = max(right_lower[b], low), min(right_upper[b], high)
+        right_lower[b], right_upper[b] = low, high
+
+
+@inner_kernel
+def bounds_beside(t, nodes, number, sides, boxes, contexts):
+    """Return the bounds of both sides of the split of a leaf, by a number, that is still to be divided.
+
+    They are (lower, upper) of the left side, then of the right one: a column of enter_side_bounds.
+    """
+    order, node_of, place = boxes.order[t], boxes.node_of[t], boxes.place_of[t, number]
+    feature, bin_ = np.int64(nodes[number].split.feature), np.int64(nodes[number].split.bin)
+    n_values, own = sides.n_value_bins[feature], interval_of(nodes, number, feature, sides, boxes)
+    left_lower, left_upper, right_lower, right_upper = -np.inf, np.inf, -np.inf, np.inf
+    for other in range(boxes.n_leaves[t]):
+        if order[place, other] != APART:
+            output, is_below = contexts[node_of[other]].output, order[place, other] == BELOW
+            first, last = reach(own, interval_of(nodes, node_of[other], feature, sides, boxes), n_values)
+            if first <= bin_ and is_below:
+                left_lower = max(left_lower, output)
+            if first <= bin_ and not is_below:
+                left_upper = min(left_upper, output)
+            if last > bin_ and is_below:
+                right_lower = max(right_lower, output)
+            if last > bin_ and not is_below:
+                right_upper = min(right_upper, output)
+    return left_lower, left_upper, right_lower, right_upper
+
+
 @kernel
 def bound_leaves(t, room, calls, nodes, sides, marks, boxes, contexts, around):
     """Bound the children of node call.number, or the root where that is -1, and the leaves around: the operation.
@@ -204,10 +289,11 @@ def bound_leaves(t, room, calls, nodes, sides, marks, boxes, contexts, around):
     order, node_of, place_of, moved = boxes.order[t], boxes.node_of[t], boxes.place_of[t], boxes.moved[t]
     call.n_moved = 0
     if number < 0:
-        order[0, 0], node_of[0], place_of[0] = APART, 0, 0
+        order[0, 0], node_of[0], place_of[0], boxes.n_leaves[t] = APART, 0, 0, 1
         return
     feature, first, left = np.int64(nodes[number].split.feature), np.int64(nodes[number].left), place_of[number]
-    n_leaves = right = (first + 1) // 2
+    n_leaves = right = boxes.n_leaves[t]
+    boxes.n_leaves[t] += 1
     n_touched, n_moved = 0, 0
     for place in range(n_leaves):
         if order[left, place] != APART:
@@ -227,16 +313,34 @@ def bound_leaves(t, room, calls, nodes, sides, marks, boxes, contexts, around):
         enter_bounds(right if side else left, n_leaves + 1, order, node_of, contexts, around)
     for i in range(n_touched):
         place = moved[i]
-        if enter_bounds(place, n_leaves + 1, order, node_of, contexts, around) and nodes[node_of[place]].slot >= 0:
+        has_moved = enter_bounds(place, n_leaves + 1, order, node_of, contexts, around) or boxes.has_sides
+        if has_moved and nodes[node_of[place]].slot >= 0:
             moved[n_moved] = node_of[place]
             n_moved += 1
     call.n_moved = n_moved
 
 
-def boxes_of(space: Space, n_words: int, use_missing: bool, n_threads: int, n_leaves: int) -> Boxes:
-    """Make room for the leaves of a tree; n_words: of a set of levels."""
+@kernel
+def bound_sides(t, room, calls, nodes, sides, marks, boxes, contexts):
+    """Bound both sides of every split of node call.number by the features call.first:call.last: the operation.
+
+    marks  sides, out: those of thread t
+    """
+    if introduced(t, room, (calls, nodes, sides, marks, boxes, contexts)):
+        return
+    call = calls[t]
+    mask = marks.masks[call.context]
+    call.side_bounds = t
+    for f in range(min(call.first, sides.n_numeric), min(call.last, sides.n_numeric)):
+        if is_allowed(mask, np.int64(marks.numbers[f])):
+            enter_side_bounds(t, nodes[t], call.number, f, sides, boxes, contexts[t], sides_of(call, marks, f))
+
+
+def boxes_of(space: Space, n_words: int, use_missing: bool, n_threads: int, n_leaves: int, has_sides: bool) -> Boxes:
+    """Make room for the leaves of a tree, 0: they do not bound each other; n_words: of a set of levels."""
     return Boxes(
         np.empty((n_threads, n_leaves, n_leaves), np.int8), np.empty((n_threads, n_leaves), np.int64),
-        np.empty((n_threads, 2 * n_leaves - 1), np.int64), np.empty((n_threads, n_leaves), np.int64),
+        np.empty((n_threads, 2 * n_leaves), np.int64), np.empty((n_threads, n_leaves), np.int64),
         np.empty((n_threads, 3, n_words), np.uint32), space.features.has_missing, use_missing,
+        np.empty(n_threads, np.int64), has_sides,
     )  # fmt: skip
