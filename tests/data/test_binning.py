@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hornbeam.backends.cpu.binning import table as cpu_table
 from hornbeam.backends.cpu.binning.dense import encode
 from hornbeam.backends.cpu.binning.table import bin_table
+from hornbeam.backends.cpu.host.kernels import Kernel
 from hornbeam.core.hashing import hash_rows
 from hornbeam.data.bin_bounds import find_upper_bounds, sample_rows
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, allocate_bins
@@ -371,3 +373,23 @@ def test_threshold_separates_the_bins():
         for split in (0, n_bins // 2, n_bins - 1):
             left = data.bins[:, position] <= split
             assert (left == (values <= data.threshold(position, split))).all()
+
+
+@pytest.mark.parametrize(
+    ("is_at_hand", "is_ready", "finder"), [(True, True, "kernel"), (True, False, "NumPy"), (False, True, "NumPy")]
+)
+def test_bounds_of_a_small_table_are_found_by_the_kernel_where_it_is_there(monkeypatch, is_at_hand, is_ready, finder):
+    values = np.random.default_rng(0).normal(size=(300, 3)).round(2)
+    expected = binned(values, max_bin=15).mapper.upper_bounds
+    asked = set()
+
+    def tells(name, find):
+        return lambda *arguments: asked.add(name) or find(*arguments)
+
+    monkeypatch.setattr(Kernel, "is_at_hand", is_at_hand)
+    monkeypatch.setattr(Kernel, "is_ready", is_ready)
+    monkeypatch.setattr(cpu_table, "find_upper_bounds", tells("NumPy", cpu_table.find_upper_bounds))
+    monkeypatch.setattr(cpu_table, "find_many_bounds", tells("kernel", cpu_table.find_many_bounds))
+    found = binned(values, max_bin=15).mapper.upper_bounds
+    assert asked == {finder}
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]

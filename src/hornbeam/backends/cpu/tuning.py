@@ -199,7 +199,8 @@ class Tuning:
     sampled_cells: int = 1 << 23
     """Sampled values held at once while bins are found (32 or 64 MB): wide tables are taken a few columns at a time."""
     compiled_bounds_cells: int = 1 << 21
-    """Sampled values from which on a kernel finds the bounds, threads side by side."""
+    """Sampled values from which on a kernel finds the bounds, threads side by side, where Numba must compile it first.
+    Once it is there it takes a twelfth of NumPy's time: 30 features of 569 values 1.7 ms instead of 20."""
     loaded_bounds_cells: int = 1 << 24
     """The same where Numba is not loaded yet, which takes a second, and may have to compile the kernel. NumPy finds the
     bounds of 28 features in 100,000 values each in 0.14 s."""

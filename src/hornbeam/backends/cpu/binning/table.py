@@ -89,8 +89,7 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
     rows = sampled_rows(reader, params)
     n_sampled = reader.n_rows if rows is None else len(rows)
     bounds: list[NDArray[np.float64]] = [np.empty(0)] * reader.n_features
-    few = in_use().compiled_bounds_cells if bounds_kernel.is_at_hand else in_use().loaded_bounds_cells
-    is_small = reader.sparse is None and n_sampled * reader.n_features < few
+    is_small = reader.sparse is None and n_sampled * reader.n_features < _cells_worth_a_kernel()
     find_bounds_of = find_upper_bounds if is_small else find_many_bounds
 
     def find_feature(feature: int, values: NDArray[Any], n_zeros: int, is_encoded: bool = False) -> None:
@@ -140,6 +139,13 @@ def find_bounds(reader: TableReader, params: BinParams, n_threads: int) -> list[
 
         run_threads(find, n_threads)
     return bounds
+
+
+def _cells_worth_a_kernel() -> int:
+    """Return how many sampled values make up for what the kernel takes before it runs for the first time."""
+    if not bounds_kernel.is_at_hand:
+        return in_use().loaded_bounds_cells
+    return 0 if bounds_kernel.is_ready else in_use().compiled_bounds_cells
 
 
 def _sample(reader: TableReader, rows: NDArray[np.int64] | None, first: int, last: int, n_threads: int) -> NDArray[Any]:
