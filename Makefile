@@ -49,7 +49,7 @@ $(VENV)/.installed-%: pyproject.toml $(BIN)/python
 # what CI needs, at once
 setup: pyproject.toml $(BIN)/python
 	$(call install,-e '.[dev$(comma)test]')
-	@touch $(VENV)/.installed-dev $(VENV)/.installed-test
+	@touch $(VENV)/.installed-core $(VENV)/.installed-dev $(VENV)/.installed-test
 
 demo: $(VENV)/.installed-core
 	$(BIN)/python examples/demo.py --rows $(ROWS)

@@ -167,6 +167,7 @@ def corners(threads: int, device: str) -> dict[str, Callable[[], Iterator[tuple[
     """Return every corner: its lines, each with a task for each library."""
     by_node = {"feature_fraction_bynode": 0.5}
     up = {"monotone_constraints": [1] + 19 * [0], "monotone_constraints_method": "intermediate"}
+    several = {"monotone_constraints": [1, 1, -1, 1] + 16 * [0], "monotone_constraints_method": "advanced"}
 
     def lines(*found: tuple[str, Callable[[], dict[str, Task]]]) -> Callable[[], Iterator[tuple[str, dict[str, Task]]]]:
         return lambda: ((name, make()) for name, make in found)
@@ -187,6 +188,11 @@ def corners(threads: int, device: str) -> dict[str, Callable[[], Iterator[tuple[
         "monotone": lines(
             ("100k x 20, intermediate", lambda: trainings(table(100_000, 20), up, threads, 60)),
             ("20k x 20, intermediate", lambda: trainings(table(20_000, 20), up, threads, 60)),
+            ("100k x 20, advanced", lambda: trainings(table(100_000, 20), several, threads, 60)),
+            ("20k x 20, advanced", lambda: trainings(table(20_000, 20), several, threads, 60)),
+            ("20k x 20, advanced, 63 leaves",
+             lambda: trainings(table(20_000, 20), {**several, "num_leaves": 63}, threads, 60)),
+            ("3,000 x 20, advanced", lambda: trainings(table(3_000, 20), several, threads, 60)),
         ),
         "classes": lines(("20k x 10, 1,000 classes", lambda: trainings(table(20_000, 10, 1000), many, threads, 6))),
         "row": lines(("one row, 300 trees", lambda: one_row(threads))),

@@ -145,7 +145,7 @@ def test_operations_equal_the_reference_for_several_outputs(device):
     constant_hessian=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_operations_equal_the_reference_on_random_data(
     device, n_rows, n_features, n_bins, missing_fraction, min_data, high_precision, constant_hessian, seed
 ):
@@ -155,7 +155,7 @@ def test_operations_equal_the_reference_on_random_data(
 
 
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_operations_equal_the_reference_when_everything_ties(device, data):
     """Few rows, few bins and few distinct gradients: ties in gain, empty bins and undecided row counts abound."""
     n_rows = data.draw(st.integers(2, 24))
