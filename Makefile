@@ -64,7 +64,7 @@ test-large: $(VENV)/.installed-test
 	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -k opencl --every-device $(ARGS)
 
 test-companions: $(VENV)/.installed-test-companions
-	$(BIN)/python -m pytest -n $(WORKERS) tests/companions tests/project tests/report tests/data/sources $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/companions tests/project tests/views/report tests/data/sources $(ARGS)
 
 # mypy takes as long as all the others together, and runs beside them
 lint: $(VENV)/.installed-dev

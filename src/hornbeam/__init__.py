@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from hornbeam import core, training  # empty packages: what is in them is imported when it is asked for
 
 if TYPE_CHECKING:
-    from hornbeam import callback
     from hornbeam.backends.cpu.host.warming import warmup
     from hornbeam.backends.devices import build_info, devices
     from hornbeam.core.config import config_context, get_config, set_config
@@ -43,7 +42,20 @@ if TYPE_CHECKING:
     from hornbeam.model.merging import merge
     from hornbeam.objectives.device_functions import on_device
     from hornbeam.params.params import Params
-    from hornbeam.plotting import (
+    from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
+    from hornbeam.training import peer_callbacks as callback
+    from hornbeam.training.callbacks import (
+        EarlyStopException,
+        early_stopping,
+        log_evaluation,
+        record_evaluation,
+        reset_parameter,
+    )
+    from hornbeam.training.cross_validation import cv
+    from hornbeam.training.progress import progress
+    from hornbeam.training.training import train
+    from hornbeam.trees.tree import Tree
+    from hornbeam.views.plots import (
         create_tree_digraph,
         create_tree_svg,
         plot_beeswarm,
@@ -60,18 +72,6 @@ if TYPE_CHECKING:
         plot_waterfall,
         to_graphviz,
     )
-    from hornbeam.sklearn import HornbeamClassifier, HornbeamRanker, HornbeamRegressor
-    from hornbeam.training.callbacks import (
-        EarlyStopException,
-        early_stopping,
-        log_evaluation,
-        record_evaluation,
-        reset_parameter,
-    )
-    from hornbeam.training.cross_validation import cv
-    from hornbeam.training.progress import progress
-    from hornbeam.training.training import train
-    from hornbeam.trees.tree import Tree
 
 __version__ = "0.2.0"
 
@@ -139,7 +139,6 @@ __all__ = [
 _NAMES = {
     "backends.cpu.host.warming": ("warmup",),
     "backends.devices": ("build_info", "devices"),
-    "callback": ("callback",),
     "core.config": ("config_context", "get_config", "set_config"),
     "core.device_info": ("DeviceInfo",),
     "core.errors": (
@@ -156,11 +155,6 @@ _NAMES = {
     "model.merging": ("merge",),
     "objectives.device_functions": ("on_device",),
     "params.params": ("Params",),
-    "plotting": (
-        "create_tree_digraph", "create_tree_svg", "plot_beeswarm", "plot_calibration", "plot_confusion",
-        "plot_importance", "plot_metric", "plot_partial_dependence", "plot_precision_recall", "plot_residuals",
-        "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall", "to_graphviz",
-    ),
     "sklearn": ("HornbeamClassifier", "HornbeamRanker", "HornbeamRegressor"),
     "training.callbacks": (
         "EarlyStopException", "early_stopping", "log_evaluation", "record_evaluation", "reset_parameter",
@@ -169,8 +163,13 @@ _NAMES = {
     "training.progress": ("progress",),
     "training.training": ("train",),
     "trees.tree": ("Tree",),
+    "views.plots": (
+        "create_tree_digraph", "create_tree_svg", "plot_beeswarm", "plot_calibration", "plot_confusion",
+        "plot_importance", "plot_metric", "plot_partial_dependence", "plot_precision_recall", "plot_residuals",
+        "plot_roc", "plot_split_value_histogram", "plot_tree", "plot_waterfall", "to_graphviz",
+    ),
 }  # fmt: skip
-"""Public names by the module that has them: the imports above, for when the program runs; `callback` is one itself."""
+"""Public names by the module that has them: the imports above, for when the program runs."""
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -181,8 +180,11 @@ _PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
 _PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
 """LightGBM's names of those of `hornbeam.dask`, which it has here."""
 
-_MODULES = ("basic", "compat", "config", "engine")
+_MODULES = ("basic", "compat", "config", "engine", "plotting")
 """Modules of the peers, from which their scripts import: they have every name that is here."""
+
+_RENAMED = {"callback": "training.peer_callbacks"}
+"""Such modules that have the names of a module of ours."""
 
 _LENT = {
     "core": ("Booster", "DMatrix", "DataIter", "ExtMemQuantileDMatrix", "QuantileDMatrix", "XGBoostError"),
@@ -202,6 +204,16 @@ class _PeerModule(ModuleType):
         return getattr(sys.modules[__name__], name)
 
 
+class _RenamedModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_RENAMED[self.__name__.rpartition('.')[2]]}"), name)
+
+    def __dir__(self) -> list[str]:
+        return list(self.__all__)
+
+
 class _LendingPackage(ModuleType):
     """A package of ours that lends public names: it does not know them, which stand above it."""
 
@@ -212,6 +224,7 @@ class _LendingPackage(ModuleType):
 
 
 sys.modules.update((f"{__name__}.{name}", _PeerModule(f"{__name__}.{name}")) for name in _MODULES)
+sys.modules.update((f"{__name__}.{name}", _RenamedModule(f"{__name__}.{name}")) for name in _RENAMED)
 core.__class__ = training.__class__ = _LendingPackage
 
 
@@ -219,7 +232,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, or find what other libraries call it."""
     if name in ("LightGBMError", "XGBoostError"):
         return getattr(import_module("hornbeam.core.errors"), name)
-    if name in _MODULES:
+    if name in _MODULES or name in _RENAMED:
         return sys.modules[f"{__name__}.{name}"]
     if name in _PEERS_ON_DASK:
         return getattr(import_module("hornbeam.dask"), name)
@@ -235,7 +248,7 @@ def __getattr__(name: str) -> Any:
         if home != "sklearn":
             raise
         raise ImportError(f"{name} needs scikit-learn: pip install 'hornbeam[sklearn]' ({error})") from error
-    globals()[name] = value = module if home == name else getattr(module, name)
+    globals()[name] = value = getattr(module, name)
     return value
 
 

@@ -14,10 +14,10 @@ from hornbeam.core.errors import ConversionError, DataError, ParameterError
 from hornbeam.distributed import PartDataset, run_workers, train
 from hornbeam.metrics import get_metric
 from hornbeam.objectives import CrossEntropyLambdaObjective, CrossEntropyObjective
-from hornbeam.plotting.models import judge
-from hornbeam.report.intervals import figures
 from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.workers import cut, parts_of_worker
+from hornbeam.views.plots.models import judge
+from hornbeam.views.report.intervals import figures
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(800, 4))

@@ -377,10 +377,10 @@ def test_messages_go_to_an_object_of_the_users_own():
 
 def test_scripts_import_from_lightgbms_modules():
     from hornbeam.basic import Booster, Dataset, LightGBMError
+    from hornbeam.callback import early_stopping
     from hornbeam.engine import cv, train
 
     from hornbeam import basic
-    from hornbeam.callback import early_stopping
     from hornbeam.sklearn import LGBMClassifier, LGBMModel
 
     assert (Booster, Dataset, LightGBMError) == (hb.Booster, hb.Dataset, hb.HornbeamError) and hb.basic is basic

@@ -17,7 +17,7 @@ HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "pandas", "polars", "pyarrow",
          "typer", "asyncio", "email", "xml", "multiprocessing", "importlib.metadata")  # fmt: skip
 
 
-ROOMS = ("explain", "convert", "plotting", "report", "cli", "companions", "sklearn", "testing")
+ROOMS = ("explain", "convert", "views", "cli", "companions", "sklearn", "testing")
 
 
 def modules_after(code: str) -> set[str]:
@@ -43,7 +43,8 @@ def test_import_alone_brings_in_nothing_else():
     """Not even NumPy: every name brings in its module when it is first asked for."""
     modules = modules_after("import hornbeam; dir(hornbeam)")
     assert "numpy" not in modules
-    names = {f"hornbeam.{name}" for name in ("basic", "compat", "config", "engine")}  # which have no files
+    peers = ("basic", "callback", "compat", "config", "engine", "plotting")  # which have no files
+    names = {f"hornbeam.{name}" for name in peers}
     names |= {"hornbeam.core", "hornbeam.training"}  # which are empty packages
     assert {name for name in modules if name.startswith("hornbeam")} == {"hornbeam", *names}
 
@@ -71,9 +72,9 @@ def test_help_of_the_command_line_imports_no_numpy():
 def test_type_checkers_see_the_names_that_programs_get():
     tree = ast.parse(Path(hb.__file__).read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    seen = {alias.name: node.module for node in block.body for alias in node.names}
-    modules = {name: f"hornbeam.{module}" for name, module in hb._HOMES.items() if module != name}
-    assert seen == {**modules, "callback": "hornbeam"}
+    seen = {alias.asname or alias.name: node.module for node in block.body for alias in node.names}
+    modules = {name: f"hornbeam.{module}" for name, module in hb._HOMES.items()}
+    assert seen == {**modules, "callback": "hornbeam.training"}
     assert set(seen) == set(hb.__all__) - {"__version__"}
 
 
@@ -85,6 +86,16 @@ def test_every_public_name_is_there():
 
 def test_a_module_may_be_a_public_name():
     assert hb.callback.__name__ == "hornbeam.callback"
+    names: dict[str, object] = {}
+    exec("from hornbeam.callback import *", names)
+    assert set(dir(hb.callback)) == set(hb.callback.__all__) == set(names) - {"__builtins__"}
+    assert names["EarlyStopping"] is hb.callback.EarlyStopping
+
+
+def test_plots_are_where_users_of_lightgbm_look_for_them():
+    from hornbeam.plotting import plot_importance
+
+    assert plot_importance is hb.plot_importance
 
 
 def test_unknown_name_is_an_attribute_error():

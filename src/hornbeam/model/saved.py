@@ -55,11 +55,11 @@ class SavedModel:
         write_atomically(path, write_as(model, named, approximate))
 
     def report(self, path: str | os.PathLike[str], valid: Any = None, **choices: Any) -> None:
-        """Write a report on the model as one HTML file; `hornbeam.report.write_report` has the choices.
+        """Write a report on the model as one HTML file; `hornbeam.views.report.write_report` has the choices.
 
         valid  data to judge it by: a Dataset with labels, or a pair (table, labels); None: what the model alone tells
         """
-        room("report").write_report(self, path, valid, **choices)
+        room("views.report").write_report(self, path, valid, **choices)
 
     def fingerprint(self) -> str:
         """Return 64 hexadecimal digits that name the model: the SHA-256 of what its file holds."""

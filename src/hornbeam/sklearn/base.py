@@ -366,8 +366,7 @@ class HornbeamModel(
         calls = calls if stopping is None else [*(calls or []), stopping]
         before = held_out.scores_so_far(self)
         self._fit(
-            data.X, data.y, data.sample_weight, data.init_score, data.pairs, eval_names, data.eval_sample_weight,
-            data.eval_init_score, metrics, calls, init_model, (checkpoint, checkpoint_freq),
+            data, eval_names, metrics, calls, init_model, (checkpoint, checkpoint_freq),
             eval_class_weight=eval_class_weight, feature_name=feature_name, feature_weights=feature_weights,
             **named_categories(categorical_feature),
         )  # fmt: skip
@@ -378,14 +377,8 @@ class HornbeamModel(
     @is_fit_task
     def _fit(
         self: SelfModel,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        init_score: Any,
-        pairs: Sequence[tuple[Any, Any]],
+        data: held_out.FitData,
         eval_names: Any,
-        eval_sample_weight: Any,
-        eval_init_score: Any,
         eval_metric: Any,
         callbacks: Any,
         init_model: Any,
@@ -399,14 +392,14 @@ class HornbeamModel(
     ) -> SelfModel:
         """Train the model; arguments as in `fit`.
 
-        pairs         the validation sets
         checkpoint    file and frequency
         queries       `group` or `qid` of the training set, for ranking; eval_queries: of each validation set
         changes       parameters that are given to `fit`
         """
+        X, y, pairs = data.X, data.y, data.pairs
         self._has_categories = "categorical_feature" in changes
         table, fields = load_labelled(
-            X, {"label": y, "weight": sample_weight, "init_score": init_score, **queries}
+            X, {"label": y, "weight": data.sample_weight, "init_score": data.init_score, **queries}
         )  # fmt: skip
         queries = {name: fields[name] for name in queries}
         weight, init_score = fields["weight"], fields["init_score"]
@@ -435,23 +428,23 @@ class HornbeamModel(
         train_set = self._make_data(table, label, weight=weight, init_score=init_score, **more)
         if not queries and has_rows_of_no_weight(train_set):
             train_set = without_rows_of_no_weight(train_set)
-        weights = one_each(eval_sample_weight, "eval_sample_weight", len(pairs))
+        weights = one_each(data.eval_sample_weight, "eval_sample_weight", len(pairs))
         class_weights = one_each(eval_class_weight, "eval_class_weight", len(pairs))
-        scores = one_each(eval_init_score, "eval_init_score", len(pairs))
+        scores = one_each(data.eval_init_score, "eval_init_score", len(pairs))
         pair_queries = [{}] * len(pairs) if eval_queries is None else eval_queries
         are_training = [pair[0] is X and pair[1] is y for pair in pairs]
         valid_sets = [
             train_set
             if is_training
             and class_weight is None
-            and (pair_weight is None or pair_weight is sample_weight)
+            and (pair_weight is None or pair_weight is data.sample_weight)
             and (pair_score is None or pair_score is init_score)
             else self._valid_set(pair, pair_weight, class_weight, pair_score, train_set, own)
             for pair, is_training, pair_weight, class_weight, pair_score, own in zip(
                 pairs, are_training, weights, class_weights, scores, pair_queries, strict=True
             )
         ]
-        task = FitTask(self, params.num_iterations, X, y, sample_weight)
+        task = FitTask(self, params.num_iterations, X, y, data.sample_weight)
         self.booster_ = train(
             params,
             train_set,

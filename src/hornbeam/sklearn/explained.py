@@ -59,14 +59,14 @@ class ExplainedEstimator:
         train
             Training data, as `valid`.
         choices
-            As for `hornbeam.report.write_report`; class_names are `classes_` unless given.
+            As for `hornbeam.views.report.write_report`; class_names are `classes_` unless given.
         """
         booster = self._fitted
         data = {name: self._judged(given, name) for name, given in (("valid", valid), ("train", train))}
         names = getattr(self, "classes_", None)
         if names is not None and len(names) > 1:
             choices = {"class_names": [str(name) for name in names], **choices}
-        room("report").write_report(booster, path, data["valid"], train=data["train"], **choices)
+        room("views.report").write_report(booster, path, data["valid"], train=data["train"], **choices)
 
     def _judged(self, data: Any, name: str) -> Any:
         """Return a pair of features and labels as a Dataset whose labels are the model's."""

@@ -22,6 +22,7 @@ from hornbeam.params.peer_arguments import FIT, PREDICT, takes_peer_arguments
 from hornbeam.sklearn.arguments import UserFunction, adapt_objective, eval_pairs, named_categories, one_each
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.fit_tasks import takes_verbose
+from hornbeam.sklearn.held_out import FitData
 from hornbeam.training.callbacks import Callback
 
 __all__ = ["HornbeamRanker"]
@@ -100,9 +101,9 @@ class HornbeamRanker(HornbeamModel):
         changes = named_categories(categorical_feature)
         if eval_at is not None:
             changes["eval_at"] = eval_at
+        data = FitData(X, y, sample_weight, init_score, tables, eval_sample_weight, eval_init_score)
         return self._fit(
-            X, y, sample_weight, init_score, tables, eval_names, eval_sample_weight, eval_init_score, eval_metric,
-            callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries,
+            data, eval_names, eval_metric, callbacks, init_model, (checkpoint, checkpoint_freq), queries, eval_queries,
             feature_name=feature_name, feature_weights=feature_weights, **changes,
         )  # fmt: skip
 
