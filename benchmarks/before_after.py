@@ -66,6 +66,8 @@ JOBS: dict[str, Callable[[], Job]] = {
     "wide": _shape(20_000, 500, 8),
     "categorical": _categorical,
     "sparse": _sparse,
+    "10M": _shape(10_000_000, 28, 5, num_leaves=255),
+    "10M-l2": _shape(10_000_000, 28, 5, num_leaves=255, objective="regression"),
     "higgs": _shape(10_000_000, 28, 20, num_leaves=255),
     "epsilon": _shape(400_000, 2000, 20, num_leaves=255),
     "yahoo": _shape(473_134, 700, 20, num_leaves=255),

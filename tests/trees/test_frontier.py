@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hornbeam as hb
+from hornbeam.params.params import Params
 from hornbeam.trees import frontier
 from hornbeam.trees.frontier import GrowthLimits, next_batch, one_at_a_time
 
@@ -149,3 +151,19 @@ def test_root_that_cannot_be_split_stays_alone(depthwise):
 def test_equal_gains_are_split_in_the_order_in_which_nodes_are_made(depthwise):
     order = grow_in_rounds(GainTree(0, 1, 0.0), GrowthLimits(8, BIG, depthwise))[0]
     assert order == ["", "l", "r", "ll", "lr", "rl", "rr"]
+
+
+@pytest.mark.parametrize(("n_rows", "min_data", "expected"), [(100, 20, 5), (100, 0, 100), (1000, 1, 31), (10, 20, 2)])
+def test_a_tree_has_no_more_leaves_than_its_rows_allow(n_rows, min_data, expected):
+    params = Params.from_dict({"num_leaves": 31 if n_rows == 1000 else 5000, "min_data_in_leaf": min_data})
+    assert GrowthLimits.of(params, n_rows).n_leaves == expected
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_leaves_beyond_the_rows_change_no_tree(device):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 3)), rng.normal(size=90)
+    params = {"min_data_in_leaf": 2, "verbosity": -1, "device": device}
+    models = [hb.train({**params, "num_leaves": n}, hb.Dataset(X, label=y), 5) for n in (45, 60_000)]
+    few, many = ([(tree.threshold.tolist(), tree.leaf_value.tolist()) for tree in model.trees] for model in models)
+    assert few == many and max(len(values) for _, values in few) > 25

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from hornbeam.trees.frontier import most_leaves
+
 if TYPE_CHECKING:
     from hornbeam.params.params import Params
 
@@ -75,7 +77,7 @@ class TrainingWork:
         from hornbeam.core.cpus import resolve_threads
 
         n_trees = params.num_iterations * max(1, params.num_class)
-        n_leaves = min(params.num_leaves, max(2, n_rows // max(1, params.min_data_in_leaf)))
+        n_leaves = most_leaves(params, n_rows)
         return cls(n_rows, n_features, n_trees, n_leaves, resolve_threads(params.num_threads), is_there)
 
     def updates(self) -> float:

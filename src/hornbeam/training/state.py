@@ -148,8 +148,8 @@ class TrainingState:
             if self.plan.costs is not None:
                 self.plan.costs.pay_for(self.booster.trees)
             limit = DEFAULT_BYTES if binned.stored is None else STORED_BYTES
-            n_slots = count_slots(params.num_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
-            rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
+            rules, limits = SplitRules.from_params(params), GrowthLimits.of(params, train_set.n_rows)
+            n_slots = count_slots(limits.n_leaves, self.engine.slot_bytes, params.histogram_pool_size, limit)
             self.grower = TreeGrower(self.engine, binned, rules, limits, n_slots, self.plan)
             self.output_grower = self._make_output_grower()
             self.grower.level_codes = level_codes(self.booster.levels, train_set.levels)
@@ -184,8 +184,8 @@ class TrainingState:
         if params.multi_strategy != "multi_output_tree" or n_outputs == 1:
             return None
         n_bytes = self.engine.slot_bytes * (n_outputs + 1)
-        n_slots = count_slots(params.num_leaves, n_bytes, params.histogram_pool_size, DEFAULT_BYTES)
         grower = self.grower
+        n_slots = count_slots(grower.limits.n_leaves, n_bytes, params.histogram_pool_size, DEFAULT_BYTES)
         return OutputGrower(self.engine, grower.binned, grower.rules, grower.limits, n_slots)
 
     def _prepare_labels(self) -> None:
@@ -357,7 +357,7 @@ class TrainingState:
         if params.feature_fraction == 1.0:
             self.engine.choose_features(None)
         self.grower.rules = SplitRules.from_params(params)
-        self.grower.limits = GrowthLimits.of(params)
+        self.grower.limits = GrowthLimits.of(params, self.train_set.n_rows)
         if self.output_grower is not None:
             self.output_grower.rules, self.output_grower.limits = self.grower.rules, self.grower.limits
 

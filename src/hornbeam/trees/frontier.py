@@ -41,10 +41,15 @@ class GrowthLimits:
     depthwise: bool
 
     @classmethod
-    def of(cls, params: Params) -> GrowthLimits:
-        """Return the limits that the parameters set."""
+    def of(cls, params: Params, n_rows: int) -> GrowthLimits:
+        """Return the limits that the parameters set to trees on so many rows."""
         depth = min(params.max_depth, NO_LIMIT) if params.max_depth > 0 else NO_LIMIT
-        return cls(params.num_leaves, depth, params.grow_policy == "depthwise")
+        return cls(most_leaves(params, n_rows), depth, params.grow_policy == "depthwise")
+
+
+def most_leaves(params: Params, n_rows: int) -> int:
+    """Return how many leaves a tree on so many rows may have: each has min_data_in_leaf rows, or one, at least."""
+    return min(params.num_leaves, max(2, n_rows // max(1, params.min_data_in_leaf)))
 
 
 def one_at_a_time(gain: Sequence[float], left: Sequence[int], depth: Sequence[int], limits: GrowthLimits) -> list[int]:

@@ -80,7 +80,7 @@ def test_contexts_of_the_device_are_those_of_the_host(gpu, monkeypatch, name, ba
     data = dataset(name in LEVELS).construct(params)
     binned, n_rows = data.binned, data.binned.n_rows
     plan = ContextPlan(params, data.feature_names, binned.used, binned.n_numeric, data.categorical_features)
-    rules, limits = SplitRules.from_params(params), GrowthLimits.of(params)
+    rules, limits = SplitRules.from_params(params), GrowthLimits.of(params, n_rows)
     engine = GpuEngine(open_runtime(gpu), binned, min_data_in_leaf=3)
     engine.set_scores(np.zeros((1, n_rows)))
     engine.set_gradients(-data.label[None], np.ones((1, n_rows)))

@@ -23,6 +23,7 @@ from hornbeam.backends.cpu.growth.splits.space import Space
 from hornbeam.backends.cpu.host.kernels import kernel
 from hornbeam.backends.cpu.host.team import call_helpers, run_parts, share_of
 from hornbeam.backends.cpu.tuning import Tuning
+from hornbeam.core.fixed_point import NARROW_GRADIENT_LIMIT
 from hornbeam.data.binning import BinnedData, allocate_bins
 
 TILE = 256
@@ -105,12 +106,23 @@ class ColumnMaker:
         self._n_team = n_team
         self._tuning = tuning
         everything = np.arange(binned.n_used, dtype=np.int32)
-        self.whole = Columns(
-            binned, everything, RowStore.fitting(binned.bins, tuning, binned.mapped is not None), n_threads, tuning
-        )
+        self.whole = Columns(binned, everything, RowStore.fitting(binned.bins, tuning, self._stay), n_threads, tuning)
         self._store: RowStore | None = None
         self._slots = np.empty(0, np.int64)
         self._turned: NDArray[Any] | None = None
+
+    @property
+    def reads_in_passes(self) -> bool:
+        """Whether many threads grow trees on so many rows in rounds, and read the bins in passes (single_pass.py)."""
+        binned, tuning = self._binned, self._tuning
+        is_large = binned.n_rows * NARROW_GRADIENT_LIMIT > tuning.most_wide_sums  # most sums are too large for others
+        has_room = binned.bins.itemsize == 1 and int(binned.offsets[-1]) <= tuning.most_counters_in_pass
+        return is_large and has_room and self._n_threads >= tuning.passing_threads
+
+    @property
+    def _stay(self) -> bool:
+        """Whether bins stay in place though they are many: those of a file, and those that are read in passes."""
+        return self._binned.mapped is not None or self.reads_in_passes
 
     def take(self, numbers: NDArray[np.int32]) -> Columns:
         """Copy the bins of some features side by side."""
@@ -118,7 +130,7 @@ class ColumnMaker:
         wanted = allocate_bins(0, len(numbers), dtype)
         if self._store is None or self._store.bins.shape[1] != wanted.shape[1]:
             chosen_bins = allocate_bins(binned.n_rows, len(numbers), dtype)
-            self._store = RowStore.fitting(chosen_bins, self._tuning, binned.mapped is not None)
+            self._store = RowStore.fitting(chosen_bins, self._tuning, self._stay)
         out, chosen = self._store.bins, numbers.astype(np.uint64)
         n_threads = max(1, min(self._n_team, binned.n_rows // self._tuning.copied_rows_per_thread))
         run_parts(gather_kernel, n_threads, binned.bins, chosen, out)

@@ -13,6 +13,7 @@ from hornbeam.backends.cpu.growth.dense.columns import ColumnMaker, Columns
 from hornbeam.backends.cpu.growth.dense.histograms import Layout, sum_in_round
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, count_dense, divide_dense, partition
 from hornbeam.backends.cpu.growth.dense.running_sums import Planes
+from hornbeam.backends.cpu.growth.dense.single_pass import SinglePass
 from hornbeam.backends.cpu.growth.dense.tree import Shares, search_in_tree, search_tree_in_context, sum_in_tree
 from hornbeam.backends.cpu.growth.growth import Growth, even_cuts
 from hornbeam.backends.cpu.growth.rows.rounding import Rounded
@@ -28,6 +29,7 @@ from hornbeam.data.binning import BinnedData
 from hornbeam.trees.frontier import GrowthLimits
 from hornbeam.trees.records import GrownAhead, Root, Segments
 from hornbeam.trees.splitting import NodeContext, SplitRules
+from hornbeam.trees.steps import expand_in_steps
 
 
 def make_shares(columns: Columns, cuts: NDArray[np.int64], tuning: Tuning) -> Shares:
@@ -138,7 +140,11 @@ class DenseGrowth(Growth):
     ) -> tuple[NDArray[np.int64], NDArray[np.void]] | None:
         """Expand the nodes of a round."""
         done = super().expand(self.columns.inside(batch), rules, max_depth)
-        return None if done is None else (done[0], self.columns.outside(done[1]))
+        if done is not None:
+            return done[0], self.columns.outside(done[1])
+        if not SinglePass.serves(self.rows, self.columns.n_bins, self.tuning):
+            return None
+        return expand_in_steps(SinglePass(self, batch, max_depth), batch, rules, max_depth)
 
     def costs(self, batch: NDArray[np.void]) -> list[float]:
         """Estimate the work of each node."""
@@ -176,6 +182,8 @@ class DenseGrowth(Growth):
             return False
         if in_context:
             return True
+        if self._maker.reads_in_passes:
+            return False
         work, n_threads = self.tree_ns(limits), self.team_size(limits)
         rounds = math.log2(limits.n_leaves) * tuning.rounds_ns + work * tuning.rounds_work / self.n_team
         return work / n_threads + (n_threads - 1) * tuning.waking_ns < rounds

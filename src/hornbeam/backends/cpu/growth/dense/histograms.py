@@ -128,14 +128,19 @@ def build_kernel(part, rows, pieces, target, layout, counters, histograms, parti
 
 
 @kernel
-def add_up_kernel(partials, first, last, out, start, stop):
-    """Write the sum of the partial histograms first:last into the bins start:stop of out."""
+def add_up_kernel(partials, first, last, whole, out, start, stop):
+    """Write the sum of the partial histograms first:last into the bins start:stop of out.
+
+    whole  int64 (n_total_bins, 2)  in   what is written is the rest of it; empty: the sum
+    """
+    is_rest = len(whole) > 0
     for i in range(start, stop):
         gradient, hessian = partials[first, i, 0], partials[first, i, 1]
         for partial in range(first + 1, last):
             gradient += partials[partial, i, 0]
             hessian += partials[partial, i, 1]
-        out[i, 0], out[i, 1] = gradient, hessian
+        out[i, 0] = whole[i, 0] - gradient if is_rest else gradient
+        out[i, 1] = whole[i, 1] - hessian if is_rest else hessian
 
 
 class DenseHistograms(Slots):
@@ -156,20 +161,28 @@ class DenseHistograms(Slots):
         partial = shared[pieces.node]
         n_partials = int(np.count_nonzero(partial))
         target[partial] = ~np.arange(n_partials)
-        if len(self.partials) < n_partials:
-            self.partials = np.empty((n_partials, self.n_bins, 2), np.int64)
+        partials = self.room_for_partials(n_partials)
         run_threads(
             lambda part: build_kernel(
-                part, rows, pieces, target, self.layout, self.counters[part], self.histograms, self.partials
+                part, rows, pieces, target, self.layout, self.counters[part], self.histograms, partials
             ),
             len(pieces.bounds) - 1,
         )
         for node in np.flatnonzero(shared):
             first, last = ~target[pieces.first[node]], ~target[pieces.first[node + 1] - 1] + 1
-            out = self.histograms[slots[node]]
-            run_ranges(
-                lambda start, stop, first=first, last=last, out=out: add_up_kernel(  # type: ignore[misc]
-                    self.partials, first, last, out, start, stop
-                ),
-                self.n_bins, self.n_threads, smallest=self.tuning.merged_bins_per_thread,
-            )  # fmt: skip
+            self.put_together(int(first), int(last), int(slots[node]))
+
+    def room_for_partials(self, n_partials: int) -> NDArray[np.int64]:
+        """Return room for so many partial histograms."""
+        if len(self.partials) < n_partials:
+            self.partials = np.empty((n_partials, self.n_bins, 2), np.int64)
+        return self.partials
+
+    def put_together(self, first: int, last: int, slot: int, parent: int | None = None) -> None:
+        """Write the sum of the partial histograms first:last into a slot, or what a parent's has besides."""
+        out = self.histograms[slot]
+        less = out[:0] if parent is None else self.histograms[parent]
+        run_ranges(
+            lambda start, stop: add_up_kernel(self.partials, first, last, less, out, start, stop),
+            self.n_bins, self.n_threads, smallest=self.tuning.merged_bins_per_thread,
+        )  # fmt: skip

@@ -160,7 +160,7 @@ class SharedHistograms:
                 parts, out = self._partials[~target[of_node, k]], to.histograms[slots[node, k]]
                 run_ranges(
                     lambda start, stop, parts=parts, out=out: add_up_kernel(  # type: ignore[misc]
-                        parts, 0, len(parts), out, start, stop
+                        parts, 0, len(parts), out[:0], out, start, stop
                     ),
                     to.n_bins, self.n_threads, smallest=self.tuning.merged_bins_per_thread,
                 )  # fmt: skip
