@@ -146,6 +146,12 @@ class PeerMethods(Fields):
         return self.get_params()
 
     @property
+    def category_columns(self) -> frozenset[int]:
+        """Positions of the columns of a category type, as far as the table is at hand."""
+        reader = self._reader
+        return frozenset(position for position in reader.level_columns if reader.holds_categories(position))
+
+    @property
     def position(self) -> Any:
         """The positions at which rows were shown, float64 (n_rows,), or None."""
         return self.row_field("position")

@@ -99,6 +99,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     """
 
     _instead = BOOSTER_ATTRIBUTES
+    category_columns: frozenset[int] = frozenset()  # as in ModelData
 
     @takes_peer_arguments(BOOSTER)
     def __init__(
@@ -144,6 +145,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.n_best, self.stops_at_best = model.best_iteration, model.stops_at_best
         self.best_score: Any = {}
         self.take_attributes(model.attributes)
+        self.category_columns = model.category_columns
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
@@ -283,6 +285,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             column_names=self.column_names,
             stops_at_best=self.stops_at_best,
             attributes=self._attributes,
+            category_columns=self.category_columns,
         )
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:

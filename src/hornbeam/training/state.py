@@ -231,8 +231,9 @@ class TrainingState:
 
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""
-        levels = self.train_set.levels
+        levels, category_columns = self.train_set.levels, self.train_set.category_columns
         if start is not None:
+            category_columns |= start.category_columns
             levels = extended_levels(start.levels, levels, self.train_set.feature_names)
             init_scores, trees = start.init_scores.tolist(), list(start.trees)
         else:
@@ -248,6 +249,7 @@ class TrainingState:
                 trees=trees,
                 levels=levels,
                 column_names=self.train_set.column_names,
+                category_columns=category_columns,
             )
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric

@@ -295,5 +295,6 @@ def not_numbers(columns: list[str], name: str) -> DataError:
     return DataError(
         f"{name} has columns that are not numbers: {shown}; floats, integers of up to 64 bits, booleans, dates "
         "and times, and strings and categories as categorical features, are supported: name these in "
-        "categorical_features, drop them, or cast or code them as such numbers (dates as objects: pandas.to_datetime)"
+        "categorical_features, drop them, or cast or code them as such numbers (categories: X[name].cat.codes, dates as "
+        "objects: pandas.to_datetime)"
     )
