@@ -73,9 +73,9 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     trees
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
-        Training parameters that can change the model and differ from their default; `params["num_leaves"]`, by any name
-        of a parameter, is its default where it is not among them. In the process that trained it, `params["objective"]`
-        and `params["metric"]` are there, too, and all others that were given.
+        Training parameters that can change the model and differ from their default, which a file keeps;
+        `params["num_leaves"]`, by any name of a parameter, is its default where it is not among them. In the process
+        that trained it, all that were given are there, too, `params["metric"]` and `params["num_iterations"]` say.
     n_best
         Number of iterations that early stopping found best; 0 if it did not run.
     n_used
@@ -171,6 +171,11 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def objective(self) -> Objective:
         """The objective: what turns raw scores into predictions."""
         return self._objective
+
+    @property
+    def kept_params(self) -> dict[str, Any]:
+        """Those of the parameters that a file of the model has."""
+        return getattr(self.params, "kept", self.params)
 
     @property
     def n_iterations(self) -> int:
@@ -277,7 +282,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             feature_names=self.feature_names,
             n_outputs=self.n_outputs,
             objective=self._objective.to_dict(),
-            params=self.params,
+            params=self.kept_params,
             init_scores=self.init_scores.tolist(),
             best_iteration=self.n_best,
             trees=self.trees,

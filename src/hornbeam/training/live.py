@@ -76,7 +76,7 @@ def go_on(booster: Booster, train_set: Any) -> None:
     if booster.trained_with is not None:
         params = booster.trained_with.replace(**changes)
     else:
-        of_file = dict(booster.params)
+        of_file = dict(booster.kept_params)
         is_bare = booster.is_xgboosts and not set(of_file) & set(DEFAULTS)
         start = as_xgboosts({}, train_set) if is_bare else {}
         params = Params.from_dict({**start, **of_file, **changes})
@@ -158,6 +158,7 @@ class LiveTraining:
         made = run.state.booster
         if made is not booster:
             booster.take(made.to_model())
+            booster.params = made.params
             booster.metric = made.metric
             made.hand_ways_to(booster)
         self._booster = weakref.ref(booster)

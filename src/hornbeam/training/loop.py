@@ -168,7 +168,7 @@ class Loop:
         self.params = state.params
         self.env = LoopEnv(
             model, begin, begin, begin + n_rounds, state.params.learning_rate, training_names=training,
-            params=state.params.to_dict(),
+            params={**state.params.to_dict(), "num_iterations": n_rounds},
         )  # fmt: skip
         self.env.complete_model = self._complete_model
         self._before = [callback for callback in callbacks if getattr(callback, "before_iteration", False)]

@@ -35,7 +35,8 @@ from hornbeam.objectives.chosen_pairs import ChosenPairs
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.objectives.targets import of_output
-from hornbeam.params.params import BY_NAME, Params
+from hornbeam.params.given import GivenParams
+from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
 from hornbeam.training.checkpoints import Checkpoints, describe_run
 from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
@@ -121,6 +122,7 @@ class TrainingState:
         self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
+        self._given = params.given
         train_set.construct(params, None if start is None else start.levels)
         self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
@@ -254,8 +256,8 @@ class TrainingState:
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         booster.trained_with = self.params
-        others = [name for name in self.params.given if not BY_NAME[name].in_model]
-        booster.params.others |= {name: getattr(self.params, name) for name in ("objective", *others)}
+        given = {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
+        booster.params = GivenParams(booster.kept_params, given)
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
