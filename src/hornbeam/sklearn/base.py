@@ -48,7 +48,7 @@ from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
-from hornbeam.sklearn.named_parameters import NamedParameters, without_other_names
+from hornbeam.sklearn.named_parameters import NamedParameters, without_default_twins, without_other_names
 from hornbeam.sklearn.tables import (
     has_rows_of_no_weight,
     refuse_strings,
@@ -195,15 +195,20 @@ class HornbeamModel(
         return sorted(names)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters, those given as further keywords too."""
-        return {**super().get_params(deep=deep), **self._other_params}
+        """Return all parameters, those given as further keywords too.
+
+        Where such a keyword is another name of one that has its default, that one is left out: no value is there twice.
+        """
+        own, given = super().get_params(deep=deep), self._other_params
+        return {**without_default_twins(own, given, HornbeamModel.__init__), **given}
 
     def set_params(self: SelfModel, **params: Any) -> SelfModel:
         """Set parameters by name or alias; names are checked in `fit`."""
         own = set(self._get_param_names())
         others = {name: value for name, value in params.items() if name not in own}
+        self._other_params = without_other_names(self._other_params, params)
         super().set_params(**{name: value for name, value in params.items() if name in own})
-        self._other_params = {**without_other_names(self._other_params, params), **others}
+        self._other_params = {**self._other_params, **others}
         return self
 
     def _train_params(self) -> Params:
