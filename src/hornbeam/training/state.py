@@ -38,6 +38,7 @@ from hornbeam.objectives.targets import of_output
 from hornbeam.params.given import GivenParams
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
+from hornbeam.training.callbacks import beyond_engine
 from hornbeam.training.checkpoints import Checkpoints, describe_run
 from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
 from hornbeam.training.function_calls import compute_gradients
@@ -347,6 +348,9 @@ class TrainingState:
         """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
         if changes == self.changes:
             return
+        wrong = beyond_engine(self.params, changes)
+        if wrong is not None:
+            raise ParameterError(f"a training cannot change to {wrong}")
         params = self.params.replace(**changes)
         if samples_rows(params) and not samples_rows(self.params):
             raise ParameterError(
