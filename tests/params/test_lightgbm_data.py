@@ -1,8 +1,12 @@
 """What a script written for LightGBM relies on: columns of categories, and what a Dataset says of itself."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from scipy.sparse import csr_matrix
 
 import hornbeam as hb
 
@@ -60,3 +64,58 @@ def test_a_dataset_knows_its_categories_and_the_rows_of_a_subset(frame):
         subset = data.subset([1, 5, 7])
         found.append((before, data.pandas_categorical, data.used_indices, subset.used_indices))
     assert found[0] == found[1]
+
+
+def test_a_dataset_shows_the_parameters_that_it_and_its_training_were_given():
+    shown = []
+    for library, own in ((hb, {"device": "reference"}), (lightgbm, {})):
+        data = library.Dataset(FRAME[["x"]], Y, params={"max_bin": 30, "verbosity": -1})
+        before = dict(data.params)
+        library.train({"verbosity": -1, "num_leaves": 5, **own}, data, 2)
+        shown.append((before, data.params["max_bin"], data.params["num_leaves"], data.params["verbosity"]))
+    assert shown[0] == shown[1]
+    function = hb.Dataset(FRAME[["x"]], Y)
+    hb.train({**SMALL, "objective": lambda s, d: (s - d.label, s * 0 + 1)}, function, 1)
+    assert pickle.loads(pickle.dumps(function)).params["num_leaves"] == 5
+
+
+@pytest.mark.parametrize("columns", [["z", "b", "c"], ["b", "a", "c"], ["a", "b"], ["a", "b", "c", "d"]])
+def test_other_columns_than_those_of_an_estimator_are_an_error_of_both_kinds(columns):
+    X = RANDOM.normal(size=(300, 3))
+    model = hb.LGBMRegressor(n_estimators=1, verbose=-1, device="reference").fit(
+        pd.DataFrame(X, columns=list("abc")), Y
+    )
+    other = pd.DataFrame(RANDOM.normal(size=(5, len(columns))), columns=columns)
+    for kind in (hb.basic.LightGBMError, ValueError):
+        with pytest.raises(kind, match="feature"):
+            model.predict(other, validate_features=True)
+
+
+def test_columns_beyond_those_of_the_model_can_be_passed_over():
+    X = RANDOM.normal(size=(300, 4))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for library, own in ((hb, {"device": "reference"}), (lightgbm, {})):
+        booster = library.train({"verbosity": -1, "num_leaves": 5, **own}, library.Dataset(frame[list("abc")], Y), 2)
+        expected = booster.predict(frame[list("abc")])
+        for table in (X, frame, csr_matrix(X), pa.table(frame)):
+            given = {"predict_disable_shape_check": True}
+            np.testing.assert_array_equal(booster.predict(table, **given), expected)
+            with pytest.raises(library.basic.LightGBMError):
+                booster.predict(table)
+
+
+def test_parameters_of_growth_have_no_effect_in_a_refit(caplog):
+    X = RANDOM.normal(size=(300, 3))
+    booster = hb.train({**SMALL, "lambda_l2": 2.0}, hb.Dataset(X, Y), 3)
+    plain = booster.refit(X, Y + X[:, 0], decay_rate=0.5)
+    with caplog.at_level("INFO", "hornbeam"):
+        same = booster.refit(X, Y + X[:, 0], 0.5, learning_rate=0.3, num_threads=1, force_col_wise=True, lambda_l2=2.0)
+    assert same.fingerprint() == plain.fingerprint()
+    assert "without effect in a refit: learning_rate, num_threads" in caplog.text and "force_col_wise" in caplog.text
+    with pytest.raises(hb.ParameterError, match=r"lambda_l2=1\.0.*lambda_l2=2\.0"):
+        booster.refit(X, Y, reg_lambda=1.0)
+    with pytest.raises(hb.ParameterError, match="unknown parameter"):
+        booster.refit(X, Y, no_such=1.0)
+    theirs = lightgbm.train({"verbosity": -1, "num_leaves": 5}, lightgbm.Dataset(X, Y), 3)
+    pair = [theirs.refit(X, Y + X[:, 0], 0.5, **more).predict(X) for more in ({}, {"learning_rate": 0.3})]
+    np.testing.assert_array_equal(*pair)

@@ -167,7 +167,8 @@ class Dataset(PeerMethods):
             data, given, params, feature_names, categorical_features
         )
         feature_weights = given.pop("feature_weights")
-        params, self.roles = column_roles(params or {})
+        self.given_params = dict(params or {})
+        params, self.roles = column_roles(self.given_params)
         own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
         hints = {**params, **own_params, "categories": categorical_features}
         self.data, self._reader, fields = open_data(data, given, self.roles, reference, cache, hints)
@@ -427,7 +428,7 @@ class Dataset(PeerMethods):
     ) -> Dataset:
         """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
         boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
-        named = self.has_names or self.reference is not None
+        named, automatic = self.has_names or self.reference is not None, "from_dtype" if self._is_by_type else "auto"
         others: dict[str, Any] = {name: self.row_field(name) for name in ROW_FIELDS}
         return Dataset(
             self.reader.take(rows),
@@ -436,7 +437,7 @@ class Dataset(PeerMethods):
             group=None if boundaries is None else whole_queries(boundaries, rows),
             init_score=None if init_score is None else np.ascontiguousarray(init_score[:, rows].T),
             feature_names=self.feature_names if named else "auto",
-            categorical_features=self._chosen_categories(),
+            categorical_features=automatic if self._categorical is None else list(self._categorical),
             reference=reference,
             params=params,
             **{name: None if field is None else field[rows] for name, field in others.items()},
@@ -452,12 +453,6 @@ class Dataset(PeerMethods):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=Lock())
-
-    def _chosen_categories(self) -> list[int] | str:
-        """Return what was chosen for categorical features."""
-        if self._categorical is not None:
-            return list(self._categorical)
-        return "from_dtype" if self._is_by_type else "auto"
 
     def _check_binned_categorical(self, params: Params | None) -> None:
         """Check that the parameters name the categorical features that the Dataset is binned with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.core.errors import DataError
@@ -126,6 +127,9 @@ class PeerMethods(Fields):
         return self
 
     _is_by_type = False  # whether columns of a category type are meant as levels: "from_dtype"
+    given_params: Mapping[str, Any] = MappingProxyType({})
+    """Parameters as they were given, to the Dataset and to the last training on it."""
+
     used_indices: list[int] | None = None
     """Of a subset: the numbers of its rows in the whole; else None."""
 
@@ -167,8 +171,8 @@ class PeerMethods(Fields):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The data parameters that the Dataset was made with, by LightGBM's name."""
-        return self.get_params()
+        """The parameters that the Dataset was made with, and those of the last training on it."""
+        return {**self._own_params, **self.given_params}
 
     @property
     def category_columns(self) -> frozenset[int]:

@@ -24,7 +24,7 @@ from hornbeam.model.file import ModelData, write_atomically
 from hornbeam.model.formats import HORNBEAM, format_of_name, model_of, read_file
 from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
-from hornbeam.model.refitting import refit
+from hornbeam.model.refitting import check_params, refit
 from hornbeam.model.saved import SavedModel
 from hornbeam.model.start import without_start
 from hornbeam.model.xgboost_face import XGBoostFace
@@ -247,6 +247,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         qid: Any = None,
         init_score: Any = None,
         objective: Callable[..., Any] | None = None,
+        **params: Any,
     ) -> Booster:
         """Return a model with the same splits whose leaf values are moved towards what new data would give.
 
@@ -268,7 +269,11 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             From 0 (the new data alone) to 1 (nothing changes).
         objective
             The function, where the model was trained with an objective function.
+        **params
+            Parameters by any of their names, as for LightGBM's method. Those of the growth of trees have no effect, and
+            a line of the log names them; other values than in training of what leaf values depend on are an error.
         """
+        check_params(self.kept_params, params)
         reader = self.checked_table(data)
         dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
         n_threads = resolve_threads(self.num_threads)

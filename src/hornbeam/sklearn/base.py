@@ -50,6 +50,7 @@ from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, 
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
 from hornbeam.sklearn.named_parameters import NamedParameters, without_default_twins, without_other_names
 from hornbeam.sklearn.tables import (
+    data_errors,
     has_rows_of_no_weight,
     refuse_strings,
     wanted_columns,
@@ -263,9 +264,10 @@ class HornbeamModel(
                 "accept_large_sparse": True,
                 "ensure_all_finite" if new else "force_all_finite": False,
             }
-        if new:
-            return validate_data(self, X, reset=reset, **checks)
-        return self._validate_data(X, reset=reset, **checks)
+        with data_errors():
+            if new:
+                return validate_data(self, X, reset=reset, **checks)
+            return self._validate_data(X, reset=reset, **checks)
 
     def _names_categories(self) -> bool:
         """Say whether categorical features are named, which may be columns of strings."""

@@ -147,6 +147,8 @@ class TrainingState:
             self._label, self._weight = column_on(self._label, where), column_on(self._weight, where)
             self._renewal_weight = column_on(self._renewal_weight, where)
             self.booster = self._new_booster(start)
+            said = {name: value for name, value in self.given_params.items() if not callable(value)}  # pickle takes it
+            train_set.given_params = {**train_set.given_params, **said}
             self.n_iterations = self.booster.n_iterations
             if self.plan.costs is not None:
                 self.plan.costs.pay_for(self.booster.trees)
@@ -232,6 +234,11 @@ class TrainingState:
         if text is not None:
             inform(text, params.verbosity)
 
+    @property
+    def given_params(self) -> dict[str, Any]:
+        """The parameters that the training was given, and its objective, by canonical name."""
+        return {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
+
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""
         levels, category_columns = self.train_set.levels, self.train_set.category_columns
@@ -257,8 +264,7 @@ class TrainingState:
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         booster.trained_with = self.params
-        given = {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
-        booster.params = GivenParams(booster.kept_params, given)
+        booster.params = GivenParams(booster.kept_params, self.given_params)
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
