@@ -173,7 +173,11 @@ def test_parameters_of_a_model_tell_what_was_given():
     given = {"objective": "binary", "metric": ["auc"], "sub_row": 0.5, "bagging_freq": 1, "num_leaves": 31}
     booster = hb.train(given, hb.Dataset(X, label=y), 3)
     params = booster.params
-    assert params == {"objective": "binary", "bagging_fraction": 0.5, "bagging_freq": 1}
+    kept = {"objective": "binary", "bagging_fraction": 0.5, "bagging_freq": 1}
+    assert params == dict(params) == {**kept, "metric": params["metric"], "num_leaves": 31, "num_iterations": 3}
+    assert set(params) == set(params.keys()) and len(params) == 6
+    assert all(name in params for name in ("metric", "metrics", "num_iterations", "n_estimators", "sub_row"))
+    assert "learning_rate" not in params and "no parameter" not in params
     expected = {
         "objective": "binary", "num_iterations": 3, "n_estimators": 3, "sub_row": 0.5, "subsample": 0.5,
         "num_leaves": 31, "learning_rate": 0.1,
@@ -183,7 +187,9 @@ def test_parameters_of_a_model_tell_what_was_given():
     with pytest.raises(KeyError):
         _ = params["no parameter"]
     loaded = hb.Booster(booster.to_bytes()).params
-    assert loaded == params and loaded["objective"] == "binary" and loaded.get("metric") is None
+    assert loaded == kept and loaded["objective"] == "binary" and loaded.get("metric") is None
+    assert pickle.loads(pickle.dumps(booster)).params["num_iterations"] == 3
+    assert pickle.loads(pickle.dumps(booster)).fingerprint() == booster.fingerprint()
     custom = hb.train({"objective": lambda s, d: (s - d.label, s * 0 + 1)}, hb.Dataset(X, label=y), 1)
     assert pickle.loads(pickle.dumps(custom.params)) == custom.params
 

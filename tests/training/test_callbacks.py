@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hornbeam as hb
+from hornbeam.testing.checks import usable_devices
 from hornbeam.testing.data import make_higgs_like
 
 X, Y = make_higgs_like(600, 6)
@@ -229,6 +230,28 @@ def test_learning_rate_follows_its_schedule():
     assert rest.predict(X).tobytes() == by_list.predict(X).tobytes()
 
 
+@pytest.mark.parametrize("device", usable_devices())
+def test_limits_of_trees_follow_their_schedules_alike_on_every_device(device):
+    callbacks = [hb.reset_parameter(num_leaves=[15, 3, 7], min_data_in_leaf=[20, 1, 40])]
+    params = {**FAST, "num_leaves": 15, "min_data_in_leaf": 20}
+    made = train({**params, "device": device}, rounds=3, callbacks=callbacks)
+    assert made.fingerprint() == train({**params, "device": "reference"}, rounds=3, callbacks=callbacks).fingerprint()
+    assert [tree.n_leaves for tree in made.trees][:2] == [15, 3] and made.trees[2].leaf_count.min() >= 40
+    start = train({**params, "device": device}, rounds=1)
+    live = hb.Booster(made.to_bytes())[:1]
+    rest = train({**params, "num_leaves": 3, "min_data_in_leaf": 1, "device": device}, rounds=1, init_model=live)
+    assert start.trees[0].leaf_value.tolist() == made.trees[0].leaf_value.tolist()
+    assert rest.trees[1].leaf_value.tolist() == made.trees[1].leaf_value.tolist()
+
+
+def test_limits_beyond_those_that_the_training_began_with_are_refused():
+    with pytest.raises(hb.ParameterError, match=r"num_leaves=32.*began with 31"):
+        train({**FAST, "num_leaves": 31}, rounds=2, callbacks=[hb.reset_parameter(num_leaves=[31, 32])])
+    params = {**FAST, "min_data_in_leaf": 1}
+    with pytest.raises(hb.ParameterError, match=r"min_data_in_leaf=2.*began with 1"):
+        train(params, rounds=2, callbacks=[hb.reset_parameter(min_data_in_leaf=[1, 2])])
+
+
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_impossible_learning_rate_is_refused(rate):
     with pytest.raises(hb.ParameterError, match="learning_rate"):
@@ -239,7 +262,7 @@ def test_schedules_that_cannot_be_followed_are_refused():
     with pytest.raises(hb.ParameterError, match="3 values for 2 rounds"):
         train(rounds=2, callbacks=[hb.reset_parameter(learning_rate=[0.1] * 3)])
     with pytest.raises(hb.ParameterError, match="learning_rate"):
-        hb.reset_parameter(num_leaves=[3])
+        hb.reset_parameter(max_bin=[3])
     with pytest.raises(hb.ParameterError, match="learning_rate"):
         hb.reset_parameter()
 

@@ -41,11 +41,13 @@ class Column:
     levels   as in ModelData; None for a feature of numbers
     numbers  int64 (n_levels,): the number that stands for each level in formats that hold numbers: an integer level is
              its own, a string has its place among them, missing values have -1. Empty for a feature of numbers
+    is_listed  whether levels are places in a list that the file has, integers too: LightGBM's `pandas_categorical`
     """
 
     name: str
     levels: Levels | None
     numbers: NDArray[np.int64]
+    is_listed: bool = False
 
     @property
     def has_strings(self) -> bool:
@@ -68,11 +70,12 @@ class Column:
         return None if self.levels is None else self.levels.code_of.get(None)
 
     @property
-    def words(self) -> list[str]:
-        """The levels that are strings, in the order of their numbers."""
-        values = () if self.levels is None else self.levels.values
-        pairs = zip(self.numbers.tolist(), values, strict=True)
-        return [word for _, word in sorted((number, word) for number, word in pairs if isinstance(word, str))]
+    def words(self) -> list[Any]:
+        """The levels, in the order of their numbers; of a column that is not listed none."""
+        if not self.is_listed or self.levels is None:
+            return []
+        pairs = zip(self.numbers.tolist(), self.levels.values, strict=True)
+        return [word for _, word in sorted((number, word) for number, word in pairs if word is not None)]
 
     def members(self, codes: NDArray[np.int32]) -> tuple[list[int], bool]:
         """Return the numbers of some levels, ascending, and whether missing values are among them."""
@@ -80,13 +83,26 @@ class Column:
         return numbers[numbers >= 0].tolist(), bool(len(numbers) and numbers[0] < 0)
 
 
-def _column(name: str, levels: Levels | None, is_sorted: bool) -> Column:
-    """Return a column; is_sorted: strings are numbered in alphabetical order, as pandas numbers them, not in theirs."""
+def _column(name: str, levels: Levels | None) -> Column:
+    """Return a column whose strings are numbered in their order."""
     values = () if levels is None else levels.values
-    words = [value for value in values if isinstance(value, str)]
-    place_of = {word: place for place, word in enumerate(sorted(words) if is_sorted else words)}
+    place_of = {word: place for place, word in enumerate(value for value in values if isinstance(value, str))}
     numbers = [-1 if value is None else place_of[value] if isinstance(value, str) else int(value) for value in values]
     return Column(name, levels, np.array(numbers, np.int64))
+
+
+def _lightgbms_column(name: str, levels: Levels | None, is_category: bool) -> Column:
+    """Return a column as LightGBM numbers it: strings and categories in ascending order, as pandas numbers them.
+
+    is_category  whether it was a column of a category type, of which LightGBM sees the codes
+    """
+    column = _column(name, levels)
+    if levels is None or not (column.has_strings or is_category):
+        return column
+    words: list[Any] = sorted(value for value in levels.values if value is not None)
+    place_of = {word: place for place, word in enumerate(words)}
+    numbers = [-1 if value is None else place_of[value] for value in levels.values]
+    return Column(name, levels, np.array(numbers, np.int64), is_listed=True)
 
 
 def _check_text(column: Column) -> None:
@@ -144,7 +160,11 @@ class Outgoing:
             model.params.get("use_missing", True)
         )
         levels = model.levels or [None] * model.n_features
-        self.columns = [_column(name, own, is_lightgbms) for name, own in zip(model.feature_names, levels, strict=True)]
+        pairs = list(zip(model.feature_names, levels, strict=True))
+        if is_lightgbms:
+            self.columns = [_lightgbms_column(*pair, i in model.category_columns) for i, pair in enumerate(pairs)]
+        else:
+            self.columns = [_column(*pair) for pair in pairs]
         for column in self.columns:
             _check_text(column)
             if not is_lightgbms and column.levels is not None and column.levels.is_cut:

@@ -29,9 +29,9 @@ from hornbeam.dataset.agreement import check_agreement
 from hornbeam.dataset.kept import KeptTable
 from hornbeam.dataset.names import check_names, positions_of
 from hornbeam.dataset.opened import open_data
-from hornbeam.dataset.own_levels import with_own_levels
+from hornbeam.dataset.own_levels import warn_of_order, with_own_levels
 from hornbeam.dataset.peer_methods import PeerMethods
-from hornbeam.dataset.rows import row_numbers, whole_queries
+from hornbeam.dataset.rows import whole_queries
 from hornbeam.dataset.saved import with_saved
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import CREATE_VALID, DATASET, takes_peer_arguments
@@ -167,7 +167,8 @@ class Dataset(PeerMethods):
             data, given, params, feature_names, categorical_features
         )
         feature_weights = given.pop("feature_weights")
-        params, self.roles = column_roles(params or {})
+        self.given_params = dict(params or {})
+        params, self.roles = column_roles(self.given_params)
         own_params = {} if bin_construct_sample_cnt is None else {"bin_construct_sample_cnt": bin_construct_sample_cnt}
         hints = {**params, **own_params, "categories": categorical_features}
         self.data, self._reader, fields = open_data(data, given, self.roles, reference, cache, hints)
@@ -181,6 +182,7 @@ class Dataset(PeerMethods):
             name: BY_NAME[name].check(value) for name, value in zip(_BIN_PARAMS, own, strict=False) if value is not None
         }
         chosen = self._take_params(params, "auto" if categorical_features is None else categorical_features)
+        self._is_by_type = isinstance(chosen, str) and chosen == "from_dtype"  # as scikit-learn has it
         self.reference = reference
         named = self._reader.names
         if feature_names is not None and not (isinstance(feature_names, str) and feature_names == "auto"):
@@ -225,8 +227,8 @@ class Dataset(PeerMethods):
         named: Sequence[Any] | str = given.pop("categorical_feature", "auto")
         if given:
             inform(f"Dataset leaves to train: {', '.join(given)}", given.get("verbosity", 1))
-        if isinstance(categorical_features, str) and categorical_features == "auto":
-            return named
+        if isinstance(categorical_features, str):
+            return named if categorical_features == "auto" else categorical_features
         if not isinstance(named, str) and list(named) != list(categorical_features):
             raise DataError(
                 f"categorical_features={list(categorical_features)}, but params has "
@@ -302,6 +304,9 @@ class Dataset(PeerMethods):
             return asked
         if self._categorical is None and not self._reader.has_types:
             self._check_categorical(())
+        by_type = self._is_by_type or self.is_xgboosts or (params and params.categorical_feature == "from_dtype")
+        if self._categorical is None and not by_type:
+            warn_of_order(self._reader, self.feature_names)
         return tuple(self._reader.level_columns) if self._categorical is None else self._categorical
 
     @property
@@ -418,21 +423,12 @@ class Dataset(PeerMethods):
         given = {"weight": weight, "group": group, "init_score": init_score, "position": position}
         return Dataset(data, label, self, params=params, **given)
 
-    def subset(
-        self, used_indices: Sequence[int] | NDArray[np.integer[Any]], params: Mapping[str, Any] | None = None
-    ) -> Dataset:
-        """Make a Dataset of some rows, by their numbers; it finds bins of its own.
-
-        Data parameters in `params` must not contradict those that were given to this Dataset.
-        """
-        return self.take_rows(row_numbers(used_indices, self.n_rows, "used_indices"), params=params)
-
     def take_rows(
         self, rows: NDArray[np.intp], reference: Dataset | None = None, params: Mapping[str, Any] | None = None
     ) -> Dataset:
         """Make a Dataset of some rows, with data parameters of its own; its queries are the whole ones among them."""
         boundaries, label, weight, init_score = self.query_boundaries, self.label, self.weight, self.init_score
-        named = self.has_names or self.reference is not None
+        named, automatic = self.has_names or self.reference is not None, "from_dtype" if self._is_by_type else "auto"
         others: dict[str, Any] = {name: self.row_field(name) for name in ROW_FIELDS}
         return Dataset(
             self.reader.take(rows),
@@ -441,7 +437,7 @@ class Dataset(PeerMethods):
             group=None if boundaries is None else whole_queries(boundaries, rows),
             init_score=None if init_score is None else np.ascontiguousarray(init_score[:, rows].T),
             feature_names=self.feature_names if named else "auto",
-            categorical_features="auto" if self._categorical is None else list(self._categorical),
+            categorical_features=automatic if self._categorical is None else list(self._categorical),
             reference=reference,
             params=params,
             **{name: None if field is None else field[rows] for name, field in others.items()},

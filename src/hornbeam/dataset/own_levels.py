@@ -22,6 +22,17 @@ def warn_of_cutting(name: str) -> None:
     warn(f"categorical feature {name!r} holds numbers that are no integers: they are cut to whole ones")
 
 
+def warn_of_order(reader: TableReader, names: Sequence[str]) -> None:
+    """Say, once for a table, which columns of ordered categories are sets of levels here and numbers in LightGBM."""
+    ordered = [names[position] for position in reader.level_columns if reader.holds_order(position)]
+    if ordered and reader.says_first("order"):
+        warn(
+            f"ordered categories are levels without an order here ({', '.join(map(repr, ordered[:5]))}), and numbers "
+            f"in LightGBM: pass their codes as numbers, X[{ordered[0]!r}].cat.codes, or "
+            "categorical_features='from_dtype' for levels"
+        )
+
+
 LevelsOrNone = TypeVar("LevelsOrNone", bound=Levels | None)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hornbeam.core.errors import DataError
@@ -14,6 +15,7 @@ from hornbeam.data.streams.table import UnheldTable
 from hornbeam.dataset.joined_tables import side_by_side
 from hornbeam.dataset.kept import write_kept
 from hornbeam.dataset.names import check_names
+from hornbeam.dataset.rows import row_numbers
 from hornbeam.dataset.saved import write_saved
 from hornbeam.params.params import whole_number
 
@@ -64,6 +66,7 @@ class PeerMethods(Fields):
         if positions is not None:
             self._check_categorical(positions)
         self._categorical = positions
+        self._is_by_type = isinstance(categorical_feature, str) and categorical_feature == "from_dtype"
         return self
 
     def get_ref_chain(self, ref_limit: int = 100) -> set[Any]:
@@ -123,6 +126,32 @@ class PeerMethods(Fields):
             write_saved(self, filename)
         return self
 
+    _is_by_type = False  # whether columns of a category type are meant as levels: "from_dtype"
+    given_params: Mapping[str, Any] = MappingProxyType({})
+    """Parameters as they were given, to the Dataset and to the last training on it."""
+
+    used_indices: list[int] | None = None
+    """Of a subset: the numbers of its rows in the whole; else None."""
+
+    def subset(self, used_indices: Any, params: Mapping[str, Any] | None = None) -> Self:
+        """Make a Dataset of some rows, by their numbers; it finds bins of its own.
+
+        Data parameters in `params` must not contradict those that were given to this Dataset.
+        """
+        rows = row_numbers(used_indices, self.n_rows, "used_indices")
+        made: Self = self.take_rows(rows, params=params)
+        made.used_indices = rows.tolist()
+        return made
+
+    @property
+    def pandas_categorical(self) -> list[list[Any]] | None:
+        """The levels of each column of a category type, in ascending order, once it is binned; None: no such table."""
+        if not self.is_binned or not self._reader.has_types:
+            return None
+        every = self._reader.levels or [None] * self.n_features
+        levels = [every[place] for place in sorted(self.category_columns)]
+        return [sorted(one for one in own.values if one is not None) for own in levels if own is not None]
+
     def num_row(self) -> int:
         """Return the number of rows."""
         return self.n_rows
@@ -142,8 +171,14 @@ class PeerMethods(Fields):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The data parameters that the Dataset was made with, by LightGBM's name."""
-        return self.get_params()
+        """The parameters that the Dataset was made with, and those of the last training on it."""
+        return {**self._own_params, **self.given_params}
+
+    @property
+    def category_columns(self) -> frozenset[int]:
+        """Positions of the columns of a category type, as far as the table is at hand."""
+        reader = self._reader
+        return frozenset(position for position in reader.level_columns if reader.holds_categories(position))
 
     @property
     def position(self) -> Any:
@@ -200,7 +235,7 @@ class PeerMethods(Fields):
         _categorical: tuple[int, ...] | None
         _positions: Callable[[Any, str], tuple[int, ...] | None]
         _check_categorical: Callable[[tuple[int, ...]], None]
-        subset: Callable[..., Any]
+        take_rows: Callable[..., Any]
 
         @property
         def is_binned(self) -> bool:

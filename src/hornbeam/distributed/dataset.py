@@ -260,6 +260,18 @@ class SharedTable:
         """Return how messages call a column."""
         return str(position) if self.names is None else str(self.names[position])
 
+    def holds_categories(self, position: int) -> bool:
+        """Say whether the type of a column is that of categories, as far as this worker sees."""
+        return any(part.holds_categories(position) for part in self.parts)
+
+    def holds_order(self, position: int) -> bool:
+        """Say whether the categories of a column are in an order, as far as this worker sees."""
+        return any(part.holds_order(position) for part in self.parts)
+
+    def says_first(self, text: str) -> bool:
+        """Say whether nothing was said of these parts by that name before."""
+        return all(part.says_first(text) for part in self.parts)
+
     @property
     def n_levels(self) -> dict[int, int]:
         """Number of levels of every column that is read as codes, by position."""

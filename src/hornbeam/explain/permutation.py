@@ -188,7 +188,7 @@ def _metric_of(booster: Booster, name: str | None) -> Metric:
     given = booster.objective.default_metric if name is None else name
     if given in NO_METRIC:
         raise ParameterError(f"metric={name!r}: name a metric, such as 'auc' or 'rmse'")
-    known = {key: value for key, value in booster.params.items() if key in BY_NAME}
+    known = {key: value for key, value in booster.kept_params.items() if key in BY_NAME}
     if booster.objective.n_targets > 1:
         return TargetsMetric(get_metric(given, Params.from_dict(known)))
     figure = get_metric(fit_to_outputs(given, booster.n_outputs), Params.from_dict(known))

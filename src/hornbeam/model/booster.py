@@ -24,7 +24,7 @@ from hornbeam.model.file import ModelData, write_atomically
 from hornbeam.model.formats import HORNBEAM, format_of_name, model_of, read_file
 from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
-from hornbeam.model.refitting import refit
+from hornbeam.model.refitting import check_params, refit
 from hornbeam.model.saved import SavedModel
 from hornbeam.model.start import without_start
 from hornbeam.model.xgboost_face import XGBoostFace
@@ -73,9 +73,9 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     trees
         list of Tree, in boosting order; tree i adds to output i % n_outputs.
     params
-        Training parameters that can change the model and differ from their default; `params["num_leaves"]`, by any name
-        of a parameter, is its default where it is not among them. In the process that trained it, `params["objective"]`
-        and `params["metric"]` are there, too, and all others that were given.
+        Training parameters that can change the model and differ from their default, which a file keeps;
+        `params["num_leaves"]`, by any name of a parameter, is its default where it is not among them. In the process
+        that trained it, all that were given are there, too, `params["metric"]` and `params["num_iterations"]` say.
     n_best
         Number of iterations that early stopping found best; 0 if it did not run.
     n_used
@@ -99,6 +99,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     """
 
     _instead = BOOSTER_ATTRIBUTES
+    category_columns: frozenset[int] = frozenset()  # as in ModelData
 
     @takes_peer_arguments(BOOSTER)
     def __init__(
@@ -144,6 +145,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self.n_best, self.stops_at_best = model.best_iteration, model.stops_at_best
         self.best_score: Any = {}
         self.take_attributes(model.attributes)
+        self.category_columns = model.category_columns
         self.eval_history: dict[str, dict[str, list[float]]] = {}
         self.interrupted = False
         self.num_threads = 0
@@ -169,6 +171,11 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def objective(self) -> Objective:
         """The objective: what turns raw scores into predictions."""
         return self._objective
+
+    @property
+    def kept_params(self) -> dict[str, Any]:
+        """Those of the parameters that a file of the model has."""
+        return getattr(self.params, "kept", self.params)
 
     @property
     def n_iterations(self) -> int:
@@ -240,6 +247,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         qid: Any = None,
         init_score: Any = None,
         objective: Callable[..., Any] | None = None,
+        **params: Any,
     ) -> Booster:
         """Return a model with the same splits whose leaf values are moved towards what new data would give.
 
@@ -261,7 +269,11 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             From 0 (the new data alone) to 1 (nothing changes).
         objective
             The function, where the model was trained with an objective function.
+        **params
+            Parameters by any of their names, as for LightGBM's method. Those of the growth of trees have no effect, and
+            a line of the log names them; other values than in training of what leaf values depend on are an error.
         """
+        check_params(self.kept_params, params)
         reader = self.checked_table(data)
         dataset = Dataset(reader, label=label, weight=weight, group=group, qid=qid, init_score=init_score)
         n_threads = resolve_threads(self.num_threads)
@@ -275,7 +287,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             feature_names=self.feature_names,
             n_outputs=self.n_outputs,
             objective=self._objective.to_dict(),
-            params=self.params,
+            params=self.kept_params,
             init_scores=self.init_scores.tolist(),
             best_iteration=self.n_best,
             trees=self.trees,
@@ -283,6 +295,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
             column_names=self.column_names,
             stops_at_best=self.stops_at_best,
             attributes=self._attributes,
+            category_columns=self.category_columns,
         )
 
     def _part(self, num_iteration: int | None, start_iteration: int) -> Booster:

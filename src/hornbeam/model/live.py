@@ -114,12 +114,19 @@ class LiveModel:
         return self
 
     def eval_train(self, feval: Any = None) -> list[tuple[str, str, float, bool]]:
-        """Evaluate the training set: tuples (name of the set, metric, value, higher_is_better)."""
+        """Evaluate the training set: tuples (name of the set, metric, value, higher_is_better).
+
+        A live Booster, or in a callback of `train`, where it is as of the iteration at hand.
+        """
+        if self._loop is not None:
+            return self._loop.evaluate(self, True, feval)  # type: ignore[no-any-return]
         training = self._under_way
         return training.evaluate(training.train_set, training.training_name, feval)  # type: ignore[no-any-return]
 
     def eval_valid(self, feval: Any = None) -> list[tuple[str, str, float, bool]]:
-        """Evaluate every set that was added by `add_valid`; tuples as of `eval_train`."""
+        """Evaluate every set that was added by `add_valid`, or is in `valid_sets`; tuples as of `eval_train`."""
+        if self._loop is not None:
+            return self._loop.evaluate(self, False, feval)  # type: ignore[no-any-return]
         return self._under_way.evaluate_valid(feval)  # type: ignore[no-any-return]
 
     def eval(self, data: Any, name: str = "eval", feval: Any = None, iteration: int = 0) -> Any:

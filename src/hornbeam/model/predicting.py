@@ -30,7 +30,7 @@ from hornbeam.data.fields import Fields
 from hornbeam.data.sources.opening import open_numbers, open_table
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.sources.series_tables import as_table, is_series
-from hornbeam.data.sources.wanted_columns import Wanted
+from hornbeam.data.sources.wanted_columns import Wanted, first_columns
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.early_stopped import EarlyStop, can_stop, early_stopped_scores
 from hornbeam.model.no_rows import takes_no_rows
@@ -73,6 +73,7 @@ class PredictingModel:
         pred_early_stop: bool = False,
         pred_early_stop_freq: int = 10,
         pred_early_stop_margin: float = 10.0,
+        predict_disable_shape_check: bool = False,
         num_threads: int | None = None,
         device: str | None = None,
     ) -> Any:
@@ -112,6 +113,8 @@ class PredictingModel:
             Stop adding trees to a row, checked every so many iterations, when its class is clear by that margin: twice
             the size of the raw score of two classes, or of a rank; the distance of the two highest ones of several.
             What is returned for such rows is the score so far. Other objectives do not stop.
+        predict_disable_shape_check
+            Whether a table may have more columns than the model has features: the first ones count.
         num_threads
             None or 0: all that the process may use.
         device
@@ -143,6 +146,8 @@ class PredictingModel:
                     f"up to the best one are (0, {self.n_best})"
                 )
         start_iteration, num_iteration = self.chosen_iterations(start_iteration, num_iteration)
+        if predict_disable_shape_check:
+            data = first_columns(data, self.n_features)
         if base_margin is None and isinstance(data, DMatrix):
             base_margin = data.get_init_score()
         if device is not None:

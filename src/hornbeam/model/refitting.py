@@ -7,7 +7,7 @@ mean for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from hornbeam.backends.gradients import compute_gradients
 from hornbeam.backends.prediction import predict_leaf
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.fixed_point import exact_exponent
+from hornbeam.core.log import inform
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.file.model_data import ModelData
 from hornbeam.model.refit_outputs import TreeShape, keep_order, outputs_in_context
@@ -27,12 +28,47 @@ from hornbeam.objectives.logcosh_leaves import leaf_minima
 from hornbeam.objectives.percentiles import leaf_percentiles
 from hornbeam.objectives.targets import of_output
 from hornbeam.params.constraints import resolve_per_feature
-from hornbeam.params.params import Params
+from hornbeam.params.params import BY_NAME, Params, canonical_names
+from hornbeam.params.peer_parameters import idle_names
 from hornbeam.trees.forest import Forest
 from hornbeam.trees.splitting import SplitRules, finished_weight, leaf_output
 from hornbeam.trees.tree import Tree, refuse_linear
 
 FloatArray = NDArray[np.float64]
+
+
+OF_GROWTH = frozenset((
+    "learning_rate", "seed", "drop_rate", "max_drop", "skip_drop", "uniform_drop", "one_drop", "drop_seed",
+    "xgboost_dart_mode", "xgboost_dart_forest", "data_sample_strategy", "bagging_fraction", "bagging_freq",
+    "pos_bagging_fraction", "neg_bagging_fraction", "bagging_by_query", "bagging_seed", "top_rate", "other_rate",
+    "num_leaves", "max_depth", "grow_policy", "multi_strategy", "min_data_in_leaf", "min_sum_hessian_in_leaf",
+    "min_gain_to_split", "feature_fraction", "feature_fraction_bylevel", "feature_fraction_bynode", "feature_weights",
+    "feature_fraction_seed", "extra_trees", "extra_seed", "max_cat_threshold", "cat_smooth", "min_data_per_group",
+    "interaction_constraints", "feature_contri", "cegb_tradeoff", "cegb_penalty_split", "cegb_penalty_feature_coupled",
+    "cegb_penalty_feature_lazy", "forcedsplits_filename", "forcedbins_filename", "tree_method", "max_bin",
+    "max_bin_by_feature", "min_data_in_bin", "bin_construct_sample_cnt",
+))  # fmt: skip
+"""Parameters of a model that its splits depend on, and not its leaf values: what a refit does not look at."""
+
+
+def check_params(kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse parameters of a refit that would change its leaf values, and name those that change nothing.
+
+    kept   those of the model
+    given  by any of their names
+    """
+    found = canonical_names(given)
+    for name, value in found.items():
+        row = BY_NAME[name]
+        if row.in_model and name not in OF_GROWTH and value not in (kept.get(name, row.default), None):
+            raise ParameterError(
+                f"{name}={value!r}: a refit has the parameters of the training, {name}="
+                f"{kept.get(name, row.default)!r} here; leave it out, or train anew"
+            )
+    idle = [name for name in found if name in OF_GROWTH or not BY_NAME[name].in_model]
+    idle = [name for name in (*idle, *idle_names(given)) if name != "verbosity"]
+    if idle:
+        inform(f"without effect in a refit: {', '.join(idle)}", found.get("verbosity"))
 
 
 class NewData:

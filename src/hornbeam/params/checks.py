@@ -248,7 +248,7 @@ def _check_threads(parameter: Parameter, value: Any) -> int:
 def _check_columns(parameter: Parameter, value: Any) -> str | tuple[int | str, ...]:
     if isinstance(value, str):
         if value in ("auto", "from_dtype"):  # the latter as scikit-learn says it
-            return "auto"
+            return value
         names = value.removeprefix("name:").split(",")
         value = names if value.startswith("name:") else [int(n) if n.strip().isdecimal() else n for n in names]
     given = [value] if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else value

@@ -48,7 +48,6 @@ PREDICT: Table = {
     "approx_contribs": PeerParameter((False,), "contributions are exact all the same", is_taken=True),
     "n_jobs": "num_threads",
     **dict.fromkeys(("verbose", "verbosity"), PeerParameter((-1, 0, 1, 2), "predict prints nothing; leave it out")),
-    "predict_disable_shape_check": PeerParameter((False,), "pass the columns that the model was trained on"),
 }
 FIT: Table = {
     "base_margin": "init_score",
@@ -76,6 +75,8 @@ SAVE: Table = {"importance_type": _ANY}
 REFIT: Table = {
     "dataset_params": _ANY,
     "validate_features": _ANY,
+    "free_raw_data": _ANY,
+    "feature_name": PeerParameter(("auto",), "a model knows the names of its features; leave it out"),
     "reference": PeerParameter((), "the bins of a model are in its trees; leave it out"),
 }
 

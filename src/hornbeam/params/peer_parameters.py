@@ -103,6 +103,8 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
         ("label_column", "label", "weight_column", "group_column", "ignore_column"), PeerParameter(("",), _NO_FILES)
     ),
     **dict.fromkeys(("max_conflict_rate", "max_cat_group", "verbose_eval"), _ANY),  # of former versions, or arguments
+    "importance_type": _ANY,  # of estimators, whose get_params may be handed to train
+    "class_weight": PeerParameter((), "weigh the rows, Dataset(X, y, weight=w), or use HornbeamClassifier"),
     "max_position": PeerParameter((), "set lambdarank_truncation_level"),
     **dict.fromkeys(
         ("is_training_metric", "train_metric", "is_provide_training_metric", "training_metric"),

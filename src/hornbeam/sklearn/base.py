@@ -48,8 +48,9 @@ from hornbeam.sklearn.device_targets import read_target
 from hornbeam.sklearn.explained import ExplainedEstimator
 from hornbeam.sklearn.fit_tasks import FitTask, TakesFitCallbacks, is_fit_task, takes_verbose
 from hornbeam.sklearn.fitted_attributes import FittedAttributes
-from hornbeam.sklearn.named_parameters import NamedParameters, without_other_names
+from hornbeam.sklearn.named_parameters import NamedParameters, without_default_twins, without_other_names
 from hornbeam.sklearn.tables import (
+    data_errors,
     has_rows_of_no_weight,
     refuse_strings,
     wanted_columns,
@@ -195,15 +196,20 @@ class HornbeamModel(
         return sorted(names)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters, those given as further keywords too."""
-        return {**super().get_params(deep=deep), **self._other_params}
+        """Return all parameters, those given as further keywords too.
+
+        Where such a keyword is another name of one that has its default, that one is left out: no value is there twice.
+        """
+        own, given = super().get_params(deep=deep), self._other_params
+        return {**without_default_twins(own, given, HornbeamModel.__init__), **given}
 
     def set_params(self: SelfModel, **params: Any) -> SelfModel:
         """Set parameters by name or alias; names are checked in `fit`."""
         own = set(self._get_param_names())
         others = {name: value for name, value in params.items() if name not in own}
+        self._other_params = without_other_names(self._other_params, params)
         super().set_params(**{name: value for name, value in params.items() if name in own})
-        self._other_params = {**without_other_names(self._other_params, params), **others}
+        self._other_params = {**self._other_params, **others}
         return self
 
     def _train_params(self) -> Params:
@@ -258,9 +264,10 @@ class HornbeamModel(
                 "accept_large_sparse": True,
                 "ensure_all_finite" if new else "force_all_finite": False,
             }
-        if new:
-            return validate_data(self, X, reset=reset, **checks)
-        return self._validate_data(X, reset=reset, **checks)
+        with data_errors():
+            if new:
+                return validate_data(self, X, reset=reset, **checks)
+            return self._validate_data(X, reset=reset, **checks)
 
     def _names_categories(self) -> bool:
         """Say whether categorical features are named, which may be columns of strings."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -79,3 +79,13 @@ def without_other_names(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> 
     """Return parameters without those that are other names of what is chosen: max_iter, where n_estimators is."""
     names = {BY_NAME[name].name for name in chosen if name in BY_NAME}
     return {name: value for name, value in given.items() if name not in BY_NAME or BY_NAME[name].name not in names}
+
+
+def without_default_twins(
+    own: Mapping[str, Any], given: Mapping[str, Any], constructor: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return parameters of a constructor without those that have their default and were given by another name."""
+    names = {BY_NAME[name].name for name, value in given.items() if name in BY_NAME and value is not None}
+    defaults = signature(constructor).parameters
+    twins = {name for name in own if name in BY_NAME and BY_NAME[name].name in names and name in defaults}
+    return {name: value for name, value in own.items() if name not in twins or value != defaults[name].default}

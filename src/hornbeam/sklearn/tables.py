@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from narwhals import from_native
 from numpy.typing import NDArray
 
-from hornbeam.core.errors import DataError
+from hornbeam.core.errors import DataError, HornbeamError
 from hornbeam.data.column_names import are_made_up
 from hornbeam.data.columns import DeviceColumn
 from hornbeam.data.sources.wanted_columns import Wanted
 from hornbeam.dataset.dataset import Dataset
+
+
+@contextmanager
+def data_errors() -> Iterator[None]:
+    """Make what scikit-learn finds wrong in a table a DataError, a ValueError still, as scripts of LightGBM's catch."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, HornbeamError):
+            raise
+        raise DataError(str(error)) from None
 
 
 def wanted_columns(estimator: Any) -> Wanted:

@@ -39,8 +39,26 @@ RESETTABLE = (
     "min_sum_hessian_in_leaf",
     "max_delta_step",
     "max_depth",
+    "num_leaves",
+    "min_data_in_leaf",
 )
 """Parameters that may change from iteration to iteration; the others shape what is made once for a training."""
+
+
+def beyond_engine(params: Params, changes: Mapping[str, Any]) -> str | None:
+    """Say what changes in the middle of a training ask for that its engine has no room for; None: nothing.
+
+    params   those that the training began with
+    changes  values of RESETTABLE by name
+    """
+    if changes.get("num_leaves", 0) > params.num_leaves:
+        return f"num_leaves={changes['num_leaves']}, and the training began with {params.num_leaves}: it can be fewer"
+    if changes.get("min_data_in_leaf", 0) > 1 >= params.min_data_in_leaf:
+        return (
+            f"min_data_in_leaf={changes['min_data_in_leaf']}, and the training began with {params.min_data_in_leaf}, "
+            "by which rows are not counted: begin with 2 or more"
+        )
+    return None
 
 
 @dataclass(slots=True)

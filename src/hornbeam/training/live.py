@@ -25,7 +25,7 @@ from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective
 from hornbeam.params.params import Params, canonical_names
 from hornbeam.training.boosting import check_boosting
-from hornbeam.training.callbacks import RESETTABLE, CallbackEnv
+from hornbeam.training.callbacks import RESETTABLE, CallbackEnv, beyond_engine
 from hornbeam.training.evaluated_sets import TRAINING, EvaluatedSet
 from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import call_metric, metric_functions
@@ -76,7 +76,7 @@ def go_on(booster: Booster, train_set: Any) -> None:
     if booster.trained_with is not None:
         params = booster.trained_with.replace(**changes)
     else:
-        of_file = dict(booster.params)
+        of_file = dict(booster.kept_params)
         is_bare = booster.is_xgboosts and not set(of_file) & set(DEFAULTS)
         start = as_xgboosts({}, train_set) if is_bare else {}
         params = Params.from_dict({**start, **of_file, **changes})
@@ -158,6 +158,7 @@ class LiveTraining:
         made = run.state.booster
         if made is not booster:
             booster.take(made.to_model())
+            booster.params = made.params
             booster.metric = made.metric
             made.hand_ways_to(booster)
         self._booster = weakref.ref(booster)
@@ -253,7 +254,8 @@ class LiveTraining:
         changed = canonical_names(params)
         self.params = self.params.replace(**changed)
         check_boosting(self.params)
-        if all(name in RESETTABLE for name in changed) and not self._member.has_ended:
+        in_place = all(name in RESETTABLE for name in changed) and not beyond_engine(self._run.state.params, changed)
+        if in_place and not self._member.has_ended:
             self._changes.update(changed)
         else:
             self.is_stale, self._changes = True, {}

@@ -23,7 +23,7 @@ from hornbeam.training.callbacks import RESETTABLE, Callback, CallbackEnv, Early
 from hornbeam.training.checkpoints import Stopped, enter_history
 from hornbeam.training.convergence import has_converged, lacks_rows
 from hornbeam.training.evaluations import Evaluation
-from hornbeam.training.function_calls import MetricFunction
+from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
 
@@ -168,7 +168,7 @@ class Loop:
         self.params = state.params
         self.env = LoopEnv(
             model, begin, begin, begin + n_rounds, state.params.learning_rate, training_names=training,
-            params=state.params.to_dict(),
+            params={**state.params.to_dict(), "num_iterations": n_rounds},
         )  # fmt: skip
         self.env.complete_model = self._complete_model
         self._before = [callback for callback in callbacks if getattr(callback, "before_iteration", False)]
@@ -260,6 +260,19 @@ class Loop:
             entry = self.members[0].run.add_new_set(name, data)
         if entry.is_training:
             self.env.training_names |= {entry.name}
+
+    def evaluate(self, booster: Any, is_training: bool, feval: Any) -> list[Evaluation]:
+        """Evaluate the training set of a member, or its validation sets, as they are now, beside what is due.
+
+        booster  that of the member
+        """
+        member = next(one for one in self.members if one.state.booster is booster)
+        if self.env.iteration < member.n_there:
+            raise ParameterError(
+                "eval_train and eval_valid: this iteration is that of a checkpoint, which has no scores"
+            )
+        with default_mode():
+            return member.run.evaluate_now(is_training, metric_functions(feval))
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Take other values of parameters for the iterations to come, and for this one, if it has not begun."""

@@ -17,7 +17,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.training.boosting import make_boosting
 from hornbeam.training.checkpoints import describe_evaluation, enter_history
-from hornbeam.training.evaluated_sets import EvaluatedSet
+from hornbeam.training.evaluated_sets import TRAINING, EvaluatedSet
 from hornbeam.training.evaluations import Evaluation
 from hornbeam.training.function_calls import MetricFunction, check_names, evaluate_metric
 from hornbeam.training.start_scores import start_scores
@@ -141,6 +141,18 @@ class TrainingRun:
         results = [result for entry in self.state.evaluated for result in self.evaluate_set(entry, functions)]
         enter_history(self.state.booster, results)
         return results
+
+    def evaluate_now(self, is_training: bool, functions: list[MetricFunction]) -> list[Evaluation]:
+        """Evaluate the training set, whether or not it is among those to evaluate, or all others."""
+        state = self.state
+        sets = [entry for entry in state.evaluated if entry.is_training == is_training]
+        if is_training and not sets:
+            if state.check_evaluated(TRAINING, state.train_set):
+                raise ParameterError(
+                    "eval_train with boosting='rf' needs the training set in valid_sets; pass it there"
+                )
+            sets = [EvaluatedSet(TRAINING, state.train_set, -1, True)]
+        return [result for entry in sets for result in self.evaluate_set(entry, functions)]
 
     def evaluate_set(self, entry: EvaluatedSet, functions: list[MetricFunction]) -> list[Evaluation]:
         """Evaluate every metric on one set."""

@@ -35,8 +35,10 @@ from hornbeam.objectives.chosen_pairs import ChosenPairs
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.objectives.targets import of_output
-from hornbeam.params.params import BY_NAME, Params
+from hornbeam.params.given import GivenParams
+from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
+from hornbeam.training.callbacks import beyond_engine
 from hornbeam.training.checkpoints import Checkpoints, describe_run
 from hornbeam.training.evaluated_sets import EvaluatedSet, check_valid
 from hornbeam.training.function_calls import compute_gradients
@@ -121,6 +123,7 @@ class TrainingState:
         self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
+        self._given = params.given
         train_set.construct(params, None if start is None else start.levels)
         self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
@@ -144,6 +147,8 @@ class TrainingState:
             self._label, self._weight = column_on(self._label, where), column_on(self._weight, where)
             self._renewal_weight = column_on(self._renewal_weight, where)
             self.booster = self._new_booster(start)
+            said = {name: value for name, value in self.given_params.items() if not callable(value)}  # pickle takes it
+            train_set.given_params = {**train_set.given_params, **said}
             self.n_iterations = self.booster.n_iterations
             if self.plan.costs is not None:
                 self.plan.costs.pay_for(self.booster.trees)
@@ -229,10 +234,16 @@ class TrainingState:
         if text is not None:
             inform(text, params.verbosity)
 
+    @property
+    def given_params(self) -> dict[str, Any]:
+        """The parameters that the training was given, and its objective, by canonical name."""
+        return {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
+
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""
-        levels = self.train_set.levels
+        levels, category_columns = self.train_set.levels, self.train_set.category_columns
         if start is not None:
+            category_columns |= start.category_columns
             levels = extended_levels(start.levels, levels, self.train_set.feature_names)
             init_scores, trees = start.init_scores.tolist(), list(start.trees)
         else:
@@ -248,12 +259,12 @@ class TrainingState:
                 trees=trees,
                 levels=levels,
                 column_names=self.train_set.column_names,
+                category_columns=category_columns,
             )
         )
         booster.num_threads, booster.metric = self.params.num_threads, self.params.metric
         booster.trained_with = self.params
-        others = [name for name in self.params.given if not BY_NAME[name].in_model]
-        booster.params.others |= {name: getattr(self.params, name) for name in ("objective", *others)}
+        booster.params = GivenParams(booster.kept_params, self.given_params)
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
@@ -343,6 +354,9 @@ class TrainingState:
         """Grow the trees to come by other values of some parameters (those in callbacks.RESETTABLE); {}: as before."""
         if changes == self.changes:
             return
+        wrong = beyond_engine(self.params, changes)
+        if wrong is not None:
+            raise ParameterError(f"a training cannot change to {wrong}")
         params = self.params.replace(**changes)
         if samples_rows(params) and not samples_rows(self.params):
             raise ParameterError(

@@ -171,7 +171,7 @@ def _boost(
         raise ParameterError(
             "save_best=True drops trees, on which keep_training_booster=True would train; leave one out"
         )
-    booster.params.others["num_iterations"] = n_rounds
+    booster.params["num_iterations"] = n_rounds
     hooks: list[Hook] = [CheckpointHook(), ModelHook()]
     with watched(state.params, n_rounds) as watches:
         called: list[Callback] = [*watches, *prepared]  # first, so that they see what ends the training

@@ -62,7 +62,7 @@ def evaluate_model(
 
     if booster.objective.name == "custom" and metric is None:
         raise ParameterError("the model has an objective function, and no metric of its own; pass --metric")
-    known = {name: value for name, value in booster.params.items() if name not in ("metric", "objective")}
+    known = {name: value for name, value in booster.kept_params.items() if name not in ("metric", "objective")}
     if booster.objective.name != "custom":
         known["objective"] = booster.objective.name
     metrics = get_metrics(Params.from_dict({**known, "metric": metric}), booster.objective)

@@ -33,16 +33,18 @@ def inspect(
     facts = describe(booster)
     if json:
         shown = {} if tree is None else {"tree": tree_nodes(booster, tree)}
-        print_json({"model": model, **facts, "params": booster.params, "importance": features_of(booster), **shown})
+        print_json(
+            {"model": model, **facts, "params": booster.kept_params, "importance": features_of(booster), **shown}
+        )
         return
     if tree is not None:
         print("\n".join(tree_lines(booster, tree)))
         return
     shown_facts = {name.replace("_", " "): value for name, value in facts.items() if name != "best_iteration" or value}
     print_facts({"model": model, **shown_facts})
-    if booster.params:
+    if booster.kept_params:
         print_gap()
-        print_table(["parameter", "value"], list(booster.params.items()))
+        print_table(["parameter", "value"], list(booster.kept_params.items()))
     best = sorted(features_of(booster), key=lambda row: -float(row["gain"]))[:top]
     print_gap()
     print_table(["feature", "splits", "gain"], [[row["name"], row["splits"], row["gain"]] for row in best])

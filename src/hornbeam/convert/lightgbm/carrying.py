@@ -5,17 +5,20 @@ LightGBM passes over what follows the parameters, and one line there holds Hornb
 
     end of parameters
 
-    hornbeam:{"sha256": "0ef3...", "text": "{\"best_iteration\":0, ..."}
+    hornbeam:{"sha256": "0ef3...", "text": "{\"best_iteration\":0, ...", "category_columns": [3]}
 
-    pandas_categorical:null
+    pandas_categorical:[[5, 10, 20]]
 
 sha256 is that of the file without the line. Where it is another one, something has edited what LightGBM reads; then
-that is the model, with a warning.
+that is the model, with a warning. category_columns, which Hornbeam's own file has no place for, is there where it is
+not empty.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 from hornbeam.convert.lightgbm.reading import read as read_text
 from hornbeam.convert.lightgbm.writing import write as write_text
@@ -40,9 +43,11 @@ def write(model: ModelData) -> bytes:
     except ConversionError as error:
         say_alone("LightGBM", error)
         return own
-    line = json.dumps({"sha256": seal_of(text), "text": own.decode("ascii")})
+    entry: dict[str, Any] = {"sha256": seal_of(text), "text": own.decode("ascii")}
+    if model.category_columns:
+        entry["category_columns"] = sorted(model.category_columns)
     begin, _, end = text.rpartition(AFTER)
-    return begin + AFTER + BEFORE[1:] + line.encode() + b"\n\n" + end
+    return begin + AFTER + BEFORE[1:] + json.dumps(entry).encode() + b"\n\n" + end
 
 
 def read(data: bytes) -> ModelData:
@@ -54,6 +59,9 @@ def read(data: bytes) -> ModelData:
     try:
         entry = json.loads(line)
         own, seal = entry["text"].encode("ascii"), entry["sha256"]
+        columns = frozenset(int(column) for column in entry.get("category_columns", ()))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ModelFormatError(f"{PLACE}: must be the text of a model and the SHA-256 of the other lines") from None
-    return model_from_bytes(own) if is_whole(begin + b"\n" + end, seal, "LightGBM") else read_text(data)
+    if not is_whole(begin + b"\n" + end, seal, "LightGBM"):
+        return read_text(data)
+    return replace(model_from_bytes(own), category_columns=columns)

@@ -1,7 +1,8 @@
 """Model -> the dictionary that LightGBM's `dump_model` returns, and the table of its nodes.
 
 Nothing is refused here: the dictionary is there to be looked at. A categorical split names the numbers of its levels,
-"0||2", which are places in `pandas_categorical` where levels are strings; target encoded features have thresholds.
+"0||2", which are places in `pandas_categorical` where levels are strings or the column was of a category type; target
+encoded features have thresholds.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def dump(
         "feature_importances": {
             name: value for name, value in zip(out.names, np.asarray(importances).tolist(), strict=True) if value > 0
         },
-        "pandas_categorical": [column.words for column in out.columns if column.has_strings],
+        "pandas_categorical": [column.words for column in out.columns if column.is_listed],
     }
     return hook(made)
 

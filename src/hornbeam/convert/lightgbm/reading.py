@@ -8,6 +8,8 @@ Hornbeam's rule. The score starts from 0: the best constant is in the leaves of 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +53,8 @@ def read(data: bytes) -> ModelData:
     if len(infos) != len(names):
         fail(f"{ROOT}, feature_infos", f"has {len(infos)} entries, must have {len(names)}")
     named = _categorical_features(sections.parameters, len(names))
-    return to_hornbeam(
+    vocabulary = deal_lists(sections.pandas_categorical, infos, named, used, names)
+    made = to_hornbeam(
         ForeignModel(
             feature_names=names,
             n_outputs=n_outputs,
@@ -59,10 +62,12 @@ def read(data: bytes) -> ModelData:
             params=read_params(objective, sections.parameters, "average_output" in header),
             init_scores=[0.0] * n_outputs,
             trees=trees,
-            vocabulary=deal_lists(sections.pandas_categorical, len(names), infos, named, used),
+            vocabulary=vocabulary,
             places=places,
         )
     )
+    listed = frozenset(feature for feature, words in enumerate(vocabulary) if words is not None)
+    return replace(made, category_columns=listed)
 
 
 def _names(header: dict[str, str]) -> list[str]:

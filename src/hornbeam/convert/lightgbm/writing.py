@@ -1,8 +1,8 @@
 """Model -> LightGBM's text.
 
 Everything that predicts is said exactly: thresholds and leaf values have 17 digits, missing values a direction, zeros
-may be missing, and sets hold integers. Names of string levels go into `pandas_categorical`, so a column of strings is
-passed to LightGBM as pandas categories and one of integers as integers.
+may be missing, and sets hold integers. Levels that are strings, and those of columns of a category type, go into
+`pandas_categorical`: such columns are passed to LightGBM as pandas categories, others of integers as integers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def write(model: ModelData, approximate: bool, say: Callable[[str], None] = warn
         f"feature_infos={' '.join(_info(column, i in out.used) for i, column in enumerate(out.columns))}",
         f"tree_sizes={' '.join(str(len(text.encode())) for text in texts)}",
     ]
-    lists = [column.words for column in out.columns if column.has_strings]
+    lists = [column.words for column in out.columns if column.is_listed]
+    sets = [str(feature) for feature, column in enumerate(out.columns) if column.is_set]
     footer = [
         END_OF_TREES,
         "",
@@ -73,6 +74,7 @@ def write(model: ModelData, approximate: bool, say: Callable[[str], None] = warn
         "",
         "parameters:",
         *write_params(out.params, objective),
+        *([f"[categorical_feature: {','.join(sets)}]"] if sets else []),
         "",
         "end of parameters",
         "",
@@ -102,10 +104,10 @@ def _without_missing_levels(tree: Tree, out: Outgoing, exactness: Exactness) -> 
     made = without_missing_levels(tree, out, exactness)
     if made is not tree:
         for column in out.columns:
-            if column.has_strings and column.missing_code is not None:
+            if column.is_listed and column.missing_code is not None:
                 exactness.approximates(
-                    f"feature {column.name!r} tells missing values from unseen strings, and pandas' categories do not",
-                    "unseen strings go the way of missing values",
+                    f"feature {column.name!r} tells missing values from unseen levels, and pandas' categories do not",
+                    "unseen levels go the way of missing values",
                 )
     return made
 

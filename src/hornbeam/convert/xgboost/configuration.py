@@ -38,7 +38,7 @@ TREE_PARAMS = {
 
 def save_config(booster: Booster) -> str:
     """Return the configuration of a model, JSON."""
-    own = {name: value for name, value in booster.params.items() if name not in ("objective", "num_class")}
+    own = {name: value for name, value in booster.kept_params.items() if name not in ("objective", "num_class")}
     params = Params.from_dict({**own, "verbosity": -1})
     objective, n_classes = _objective(booster)
     seed = str(params.seed)
@@ -88,7 +88,7 @@ def load_config(booster: Booster, config: str) -> None:
 
 
 def _own(booster: Booster) -> dict[str, Any]:
-    params = {name: list(value) if isinstance(value, tuple) else value for name, value in booster.params.items()}
+    params = {name: list(value) if isinstance(value, tuple) else value for name, value in booster.kept_params.items()}
     return {"objective": booster.objective.to_dict(), "params": params}
 
 

@@ -66,6 +66,10 @@ class FrameReader(TableReader):
 
         return self._columns[position].dtype in (narwhals.Categorical, narwhals.Enum)
 
+    def holds_order(self, position: int) -> bool:
+        """Say whether the categories of a column are in an order: those of pandas may be."""
+        return bool(getattr(getattr(self._columns[position].to_native(), "dtype", None), "ordered", False))
+
     def _is_all_null(self, position: int) -> bool:
         return is_all_null(self._columns[position])
 

@@ -74,6 +74,7 @@ class TableReader(ABC):
         self.zero_as_missing = False
         self.other_numbers: Others = "refused"
         self._cut_columns: set[int] = set()
+        self._said: set[str] = set()
         self.level_columns: list[int] = list(levels)
         self.levels: list[Levels | None] | None = None
         self.block_dtype: np.dtype[Any] = np.dtype(np.float32 if dtype == np.float32 else np.float64)
@@ -120,6 +121,10 @@ class TableReader(ABC):
         """Say whether the type of a column is that of categories, not of strings or numbers."""
         return False
 
+    def holds_order(self, position: int) -> bool:
+        """Say whether the categories of a column are in an order: those of pandas may be."""
+        return False
+
     def _is_all_null(self, position: int) -> bool:
         """Say whether a column of strings or categories holds nothing, so that it may be read as missing numbers."""
         return False
@@ -141,6 +146,12 @@ class TableReader(ABC):
         if position not in self._cut_columns:
             return self.other_numbers
         return "cut or missing" if self.other_numbers == "missing" else "cut"
+
+    def says_first(self, text: str) -> bool:
+        """Say whether nothing was said of this table, or of rows of it, by that name before."""
+        is_first = text not in self._said
+        self._said.add(text)  # copies of a reader share the set
+        return is_first
 
     @property
     def n_levels(self) -> dict[int, int]:
@@ -295,5 +306,6 @@ def not_numbers(columns: list[str], name: str) -> DataError:
     return DataError(
         f"{name} has columns that are not numbers: {shown}; floats, integers of up to 64 bits, booleans, dates "
         "and times, and strings and categories as categorical features, are supported: name these in "
-        "categorical_features, drop them, or cast or code them as such numbers (dates as objects: pandas.to_datetime)"
+        "categorical_features, drop them, or cast or code them as such numbers (categories: X[name].cat.codes, dates "
+        "as objects: pandas.to_datetime)"
     )

@@ -9,6 +9,7 @@ from typing import Any
 from hornbeam.core.errors import DataError
 from hornbeam.core.log import inform
 from hornbeam.data.column_names import are_made_up
+from hornbeam.data.sources.arrow import is_arrow_table
 
 
 @dataclass(frozen=True)
@@ -82,3 +83,13 @@ class Wanted:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def first_columns(table: Any, n_features: int) -> Any:
+    """Return the first columns of an array, a sparse matrix or a frame; what has no more is returned as it is."""
+    shape: Any = getattr(table, "shape", ())
+    if len(shape) != 2 or not isinstance(shape[1], int) or shape[1] <= n_features:
+        return table
+    if is_arrow_table(table):
+        return table.select(list(range(n_features)))
+    return table.iloc[:, :n_features] if hasattr(table, "iloc") else table[:, :n_features]

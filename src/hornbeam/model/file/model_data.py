@@ -50,6 +50,9 @@ class ModelData:
         Whether predictions use the iterations up to the best one, or all, as those of a DMatrix do in XGBoost.
     attributes
         Texts that XGBoost keeps beside a model; Hornbeam's files do not have them.
+    category_columns
+        Features that were columns of a category type in the training table, whose codes LightGBM looks at; what is not
+        known is not among them, as in Hornbeam's files, which do not have them.
     """
 
     feature_names: list[str]
@@ -63,6 +66,7 @@ class ModelData:
     column_names: list[str] | None = None
     stops_at_best: bool = True
     attributes: Mapping[str, str] = field(default_factory=dict)
+    category_columns: frozenset[int] = frozenset()
 
     @property
     def version(self) -> int:

@@ -25,7 +25,7 @@ class SeeingModel:
 
     def __init__(self, booster: Booster) -> None:
         self.booster = booster
-        params = {name: value for name, value in booster.params.items() if name != "zero_as_missing"}
+        params = {name: value for name, value in booster.kept_params.items() if name != "zero_as_missing"}
         bare = replace(booster.to_model(), levels=None, column_names=None, params=params)
         self._bare = Booster(bare)
         self._bare.num_threads = booster.num_threads

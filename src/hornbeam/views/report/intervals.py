@@ -78,7 +78,7 @@ def chosen_metrics(judged: Judged, dataset: Dataset, names: Sequence[str] | None
 
 
 def _params_of(judged: Judged) -> Params:
-    params = dict(judged.booster.params)
+    params = dict(judged.booster.kept_params)
     if params.get("objective") == "custom":
         params.pop("objective")
         params.pop("num_class", None)

@@ -76,7 +76,7 @@ def _model(material: Material) -> Markup:
 def reproducing_code(material: Material) -> str:
     """Return Python code that trains the same model from the training data `X`, `y`."""
     booster = material.booster
-    params = {name: list(value) if isinstance(value, tuple) else value for name, value in booster.params.items()}
+    params = {name: list(value) if isinstance(value, tuple) else value for name, value in booster.kept_params.items()}
     lines = ["import hornbeam as hb", ""]
     dataset = "X, label=y"
     levels = booster.levels or []
@@ -121,7 +121,7 @@ def _code(material: Material) -> Markup:
 def _parameters(material: Material) -> Markup:
     rows = [
         [el("code", name), str(value), _default(name)]
-        for name, value in sorted(material.booster.params.items())
+        for name, value in sorted(material.booster.kept_params.items())
     ]  # fmt: skip
     if not rows:
         return card("Parameters", el("p", "All parameters that shape the model have their defaults."))
