@@ -144,7 +144,7 @@ class DenseGrowth(Growth):
             return done[0], self.columns.outside(done[1])
         if not SinglePass.serves(self.rows, self.columns.n_bins, self.tuning):
             return None
-        return expand_in_steps(SinglePass(self, batch, max_depth), batch, rules, max_depth)
+        return expand_in_steps(SinglePass(self, self.columns, batch, max_depth), batch, rules, max_depth)
 
     def costs(self, batch: NDArray[np.void]) -> list[float]:
         """Estimate the work of each node."""

@@ -18,12 +18,14 @@ is what the parent has left. The order of rows in a node depends on threads; sum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hornbeam.backends.cpu.growth.dense.columns import Columns
 from hornbeam.backends.cpu.growth.dense.partition import DenseRows, ask, move
+from hornbeam.backends.cpu.growth.growth import Growth
 from hornbeam.backends.cpu.growth.rows.counters import PACKED_ROWS, PAIRS, add_counters
 from hornbeam.backends.cpu.growth.rows.pieces import cut
 from hornbeam.backends.cpu.growth.rows.records import ROW_MASK
@@ -34,9 +36,6 @@ from hornbeam.backends.cpu.host.team import LINE
 from hornbeam.backends.cpu.host.threads import run_threads
 from hornbeam.backends.cpu.tuning import Tuning
 from hornbeam.trees.records import Segments
-
-if TYPE_CHECKING:
-    from hornbeam.backends.cpu.growth.dense.growth import DenseGrowth
 
 ASKED_ROWS = 64
 """Rows of a node that choose which side is summed."""
@@ -144,12 +143,13 @@ def divide_and_sum(rows, nodes, pieces, taken, sides, table, cache, counters, pa
 class SinglePass:
     """The operations of one round (trees/steps.py), of which `partition` sums rows as well.
 
-    growth  what grows the tree
-    batch   EXPANSION (n_nodes,)
+    growth   what grows the tree
+    columns  the features that it may use
+    batch    EXPANSION (n_nodes,)
     """
 
-    def __init__(self, growth: DenseGrowth, batch: NDArray[np.void], max_depth: int) -> None:
-        self._growth = growth
+    def __init__(self, growth: Growth, columns: Columns, batch: NDArray[np.void], max_depth: int) -> None:
+        self._growth, self._columns = growth, columns
         self._max_depth = max_depth
         self._parent_slots = batch["slot"]
         self._children: dict[tuple[int, int], tuple[int, int]] = {}
@@ -164,13 +164,13 @@ class SinglePass:
     def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
         """Move rows to the children's places, and sum those of one side of each node."""
         growth, rows, tuning = self._growth, self._growth.rows, self._growth.tuning
-        histograms, n_nodes, sides = growth.columns.slots, len(splits), growth.sides
+        histograms, n_nodes, sides = self._columns.slots, len(splits), growth.sides
         pieces = cut(nodes, growth.n_threads, tuning.divided_rows_per_thread, tuning)
         n_parts = len(pieces.bounds) - 1
         room = np.zeros((n_nodes, LINE), np.int64)
         room[:, 0], room[:, 1] = nodes.begin, nodes.end
         may_grow = nodes.depth + 1 < self._max_depth
-        divided = Divided(growth.columns.inside(splits), room, np.where(may_grow, LEFT, NEITHER).astype(np.int64))
+        divided = Divided(self._columns.inside(splits), room, np.where(may_grow, LEFT, NEITHER).astype(np.int64))
         tables = np.empty((n_parts, int(sides.n_value_bins.max(initial=0)) + 1), np.uint8)
         choose_sides(rows, divided, pieces, sides, tables[0], ASKED_ROWS)
         partials = histograms.room_for_partials(len(pieces.node) if may_grow.any() else 0)
@@ -193,7 +193,7 @@ class SinglePass:
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Write the sums of children into their slots."""
-        histograms = self._growth.columns.slots
+        histograms = self._columns.slots
         for begin, end, slot in zip(nodes.begin.tolist(), nodes.end.tolist(), slots.tolist(), strict=True):
             node, side = self._children[begin, end]
             parent = None if self._summed[node] == side else int(self._parent_slots[node])
