@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, mean_pinball_loss
 
 import hornbeam as hb
 from hornbeam import HornbeamClassifier, HornbeamRegressor
@@ -292,3 +292,12 @@ def test_parameters_are_set_as_attributes_by_any_name():
     assert clone(model).l2_regularization == 2.0
     model.note = "mine"  # no parameter
     assert "note" not in model.get_params()
+
+
+@pytest.mark.parametrize("level", [0.1, 0.3])
+def test_scores_of_a_quantile_are_of_that_quantile(level):
+    choices = {"loss": "quantile", "quantile": level, "early_stopping": True, "n_iter_no_change": 50, "max_iter": 5}
+    model = HornbeamRegressor(**choices, **SMALL).fit(X, NUMBER, X_val=X, y_val=NUMBER)
+    stages = [np.full(len(X), model.booster_.init_scores[0]), *model.staged_predict(X)]
+    expected = [-mean_pinball_loss(NUMBER, stage, alpha=level) for stage in stages]
+    assert model.train_score_ == pytest.approx(expected) and model.validation_score_ == pytest.approx(expected)

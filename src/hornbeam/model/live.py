@@ -137,7 +137,7 @@ class LiveModel:
         """Evaluate a Dataset by the metrics of the training: tuples as of `eval_train`."""
         if self._training is not None:
             return self._training.evaluate(data, name, feval)  # type: ignore[no-any-return]
-        return room("training.live").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
+        return room("training.finished_models").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> Self:
         """Set parameters of the iterations to come, of a live Booster or in a callback of `train`; returns self."""

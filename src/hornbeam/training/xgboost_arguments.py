@@ -268,15 +268,18 @@ OF_LISTS = {"lambdarank": "ndcg", "pairwise": "ndcg", "rank_map": "map"}
 """The same of ranking objectives, at the rank up to which they learn."""
 
 
-def with_default_metric(params: Params, train_set: Dataset) -> Params:
-    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given."""
-    if not train_set.is_xgboosts or params.metric is not None:
+def with_default_metric(params: Params, trained: Any) -> Params:
+    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given.
+
+    trained  the data, or the model that was made
+    """
+    if not trained.is_xgboosts or params.metric is not None:
         return params
     objective = str(params.objective)
     if objective in OF_LISTS:
         at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
         return params.replace(metric=OF_LISTS[objective] + at)
-    if callable(params.objective) and params.num_class == 1:
+    if (callable(params.objective) or objective == "custom") and params.num_class == 1:
         objective = "regression"  # XGBoost's where none is named
     return params.replace(metric=DEFAULT_METRICS[objective]) if objective in DEFAULT_METRICS else params
 
