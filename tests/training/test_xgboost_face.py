@@ -170,6 +170,23 @@ def test_a_dmatrix_is_binned_anew_for_other_bins_and_evaluated_by_any_training(d
         xgb.train({"max_bin": 16}, xgb.QuantileDMatrix(X, label=Y, max_bin=32), 3)
 
 
+@pytest.mark.parametrize(
+    "other", [{"tree_method": "exact"}, {"max_bin": 7}, {"use_missing": False}, {"max_bin_by_feature": [3] * 4}]
+)
+def test_a_dmatrix_keeps_nothing_of_other_trainings(other, dtrain):
+    """Nor of those that evaluated it: what is trained on it is what is trained on new data."""
+    expected = xgb.train({}, xgb.DMatrix(X, label=Y), 3).fingerprint()
+    xgb.train(other, dtrain, 3)
+    assert xgb.train({}, dtrain, 3).fingerprint() == expected
+    xgb.train(other, xgb.DMatrix(2 * X[100:], label=Y[100:]), 3, evals=[(dtrain, "e")])
+    assert xgb.train({}, dtrain, 3).fingerprint() == expected
+    quantiles = xgb.QuantileDMatrix(X, label=Y, max_bin=9)
+    own = xgb.train({}, quantiles, 3).fingerprint()
+    if "max_bin" not in other:
+        xgb.train(other, quantiles, 3)
+    assert xgb.train({}, quantiles, 3).fingerprint() == own != expected
+
+
 def test_best_score_after_early_stopping_is_a_number(dtrain):
     result = {}
     booster = xgb.train(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.binning import BinParams
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
@@ -119,7 +120,7 @@ class DMatrix(Dataset):
             params=roles,
         )
         self.types = None if feature_types is None else [str(kind) for kind in feature_types]
-        self._whole = self._reader
+        self._whole, self._ref = self._reader, ref
 
     def construct(self, params: Params | None = None, init_levels: Any = None) -> Dataset:
         """Bin the data, as `Dataset.construct`, but anew where a training asks for other bins, as XGBoost does."""
@@ -130,6 +131,15 @@ class DMatrix(Dataset):
             except DataError:
                 self.forget_bins()
         return super().construct(params, init_levels)
+
+    def begin_training(self, params: Params, init_levels: Any = None) -> Dataset:
+        """Bin the data as a training asks, whatever trainings and evaluations there were before."""
+        if self.reference is not self._ref:  # another training evaluated it
+            self.forget_bins(self._ref)
+        is_free = self.reference is None and self.is_binned and not isinstance(self._whole, KeptTable)
+        if is_free and BinParams.of(params, self._own_params) != self._bin_params:
+            self.forget_bins()
+        return super().begin_training(params, init_levels)
 
     def forget_bins(self, reference: Dataset | None = None) -> None:
         """Forget the bins: those of a training set are taken, or the next training finds them."""

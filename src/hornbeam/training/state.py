@@ -121,7 +121,7 @@ class TrainingState:
         self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
-        train_set.construct(params, None if start is None else start.levels)
+        train_set.begin_training(params, None if start is None else start.levels)
         self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         params = self.params = with_feature_weights(params, train_set)
