@@ -76,6 +76,24 @@ def test_metric_functions_are_given_what_predict_returns(objective):
     assert shapes["xgboost"] == shapes["hornbeam"]
 
 
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob", "binary:logistic"])
+def test_the_booster_of_an_estimator_predicts_what_its_objective_says(objective, tmp_path):
+    """Classes for multi:softmax, where the estimator has probabilities all the same, also when it is read."""
+    label, shapes = (Y > 0).astype(int) if objective.startswith("binary") else Y, []
+    for one in (xgboost, hb):
+        model = one.XGBClassifier(objective=objective, **QUIET).fit(X, label)
+        predicted = model.get_booster().predict(one.DMatrix(X))
+        model.save_model(tmp_path / "model.json")
+        loaded = hb.XGBClassifier()
+        loaded.load_model(tmp_path / "model.json")
+        np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-5)
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+        if objective == "multi:softmax":
+            assert np.array_equal(predicted, model.predict(X))
+        shapes.append((predicted.shape, model.predict_proba(X).shape))
+    assert shapes[0] == shapes[1]
+
+
 def test_inplace_predict_takes_a_marker_of_missing_values():
     model = hb.train({}, hb.DMatrix(X, label=Y), 2)
     gaps = np.where(X < -1.0, np.nan, X)

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -179,6 +180,12 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def objective(self) -> Objective:
         """The objective: what turns raw scores into predictions."""
         return self._objective
+
+    def with_objective(self, objective: Objective) -> Booster:
+        """Return a Booster of the same trees whose scores another objective makes predictions of."""
+        made = copy(self)
+        made._objective, made._forest = objective, self.forest
+        return made
 
     @property
     def n_iterations(self) -> int:

@@ -138,7 +138,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
 
-_OBJECTIVES = {"multi:softmax": ("multiclass", "predict_classes"), "binary:logitraw": ("binary", "predict_scores")}
+VARIANTS = {"multi:softmax": ("multiclass", "predict_classes"), "binary:logitraw": ("binary", "predict_scores")}
 """Objectives of XGBoost's that are ours but for what they predict."""
 
 
@@ -149,8 +149,8 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
             continue
-        if name in OBJECTIVE_NAMES and isinstance(value, str) and value in _OBJECTIVES:
-            objective, way = _OBJECTIVES[value]
+        if name in OBJECTIVE_NAMES and isinstance(value, str) and value in VARIANTS:
+            objective, way = VARIANTS[value]
             kept.update({name: objective, way: True})
             continue
         if name == "lambdarank_pair_method" and value == "mean":

@@ -487,6 +487,6 @@ class HornbeamModel(
 
         Keywords are those of `Booster.predict`; by place they come in LightGBM's order (`arguments.ORDER`).
         """
-        booster, choices = self._fitted, in_order(places, choices)
+        booster, choices = self._predicting, in_order(places, choices)
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
         return result

@@ -131,7 +131,8 @@ class Boosting:
 
     def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
         """Evaluate a metric where the scores are; None: the host has to, with `scores`."""
-        return self.state.engine.evaluate(metric, self.state.objective, entry.dataset, entry.valid, self.forest_mean())
+        judged = self.state.objective.of_predictions
+        return self.state.engine.evaluate(metric, judged, entry.dataset, entry.valid, self.forest_mean())
 
     def forest_mean(self) -> ForestMean | None:
         """Say how scores are made of the engine's; None: they are the same."""

@@ -17,6 +17,7 @@ from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
 from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
 from hornbeam.training.state import TrainingState
+from hornbeam.training.xgboost_arguments import FILLED_IN
 from hornbeam.trees.contexts.feature_costs import PENALTIES
 
 
@@ -252,8 +253,10 @@ def warn_of_idle(state: TrainingState, has_functions: bool) -> None:
 def warn_of_situation(situation: Situation) -> None:
     """Warn of what has no effect in a situation, and name the parameters of the peers."""
     params = situation.params
+    filled_in = FILLED_IN if situation.state.train_set.is_xgboosts else {}
     for name, rule in IDLE.items():
-        if getattr(params, name) != BY_NAME[name].default:
+        value, default = getattr(params, name), BY_NAME[name].default
+        if value != default and value != filled_in.get(name, default):
             why = rule(situation)
             if why is not None:
                 warn(f"{name} has no effect {why}", params.verbosity)

@@ -19,7 +19,8 @@ from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
-from hornbeam.objectives import CustomObjective
+from hornbeam.objectives import CustomObjective, get_objective
+from hornbeam.params.objective_names import FunctionBeside
 from hornbeam.params.params import Params, canonical_names
 from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import RESETTABLE, CallbackEnv
@@ -31,7 +32,7 @@ from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import as_xgboosts
+from hornbeam.training.xgboost_arguments import as_xgboosts, start_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,7 +250,15 @@ class LiveTraining:
         if isinstance(objective, CustomObjective):
             objective.function = function
             return
-        self.params = self.params.replace(objective=function)
-        model = self.booster.to_model()
-        custom = CustomObjective(function, objective.n_outputs).to_dict()
-        self._restart(Booster(replace(model, objective=custom)))
+        self.params = self.params.replace(**self._beside(function))
+        custom = get_objective(self.params, objective.n_targets)
+        self._restart(Booster(replace(self.booster.to_model(), objective=custom.to_dict())))
+
+    def _beside(self, function: Any) -> dict[str, Any]:
+        """Return the parameters by which a function has the gradients, as XGBoost does with data of its kind."""
+        if not self.train_set.is_xgboosts:
+            return {"objective": function}
+        named, base = self.params.objective_name, self.params.base_score
+        is_variant = self.params.predict_classes or self.params.predict_scores
+        start = {} if self.booster.trees else start_beside("" if is_variant else named, base)
+        return {**start, "objective": FunctionBeside(function, named)}

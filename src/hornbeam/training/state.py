@@ -35,6 +35,7 @@ from hornbeam.objectives.chosen_pairs import ChosenPairs
 from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.objectives.targets import of_output
+from hornbeam.params.objective_names import FunctionBeside
 from hornbeam.params.params import BY_NAME, Params
 from hornbeam.params.random_parts import samples_rows
 from hornbeam.training.checkpoints import Checkpoints, describe_run
@@ -118,7 +119,7 @@ class TrainingState:
             )
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
-        self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
+        self.metrics: list[Metric] = get_metrics(params, self.objective.of_predictions, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
         train_set.begin_training(params, None if start is None else start.levels)
@@ -254,6 +255,8 @@ class TrainingState:
         booster.trained_with = self.params
         others = [name for name in self.params.given if not BY_NAME[name].in_model]
         booster.params.others |= {name: getattr(self.params, name) for name in ("objective", *others)}
+        if isinstance(self.params.objective, FunctionBeside):
+            booster.params.others["objective"] = self.params.objective.named
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
