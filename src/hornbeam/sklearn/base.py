@@ -87,7 +87,8 @@ class HornbeamModel(
         Parameters of the training; docs/parameters.md has them under these names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
-        argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
+        argument and the sizes of queries as a fourth, or by the name `sample_weight`; weights are applied to what any
+        other function returns.
         Marked by `hornbeam.on_device` it works on arrays of the device that trains. None: "regression" for the
         regressor, "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
         "multiclassova", and for two classes "focal", "cross_entropy" and "hinge", whose probabilities are 0 and 1.
