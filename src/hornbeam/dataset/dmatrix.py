@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,19 @@ class DMatrix(Dataset):
         self._reader, self._binned, self.reference = self._whole, None, None
         if reference is not None:
             self.set_reference(reference)
+
+    def take_rows(
+        self, rows: NDArray[np.intp], reference: Dataset | None = None, params: Mapping[str, Any] | None = None
+    ) -> DMatrix:
+        """Make a DMatrix of some rows, as `Dataset.take_rows`."""
+        made = DMatrix.__new__(DMatrix)
+        made.__dict__.update(super().take_rows(rows, reference, params).__dict__)
+        made._whole, made._ref, made.types, made.is_estimators = made._reader, reference, self.types, self.is_estimators
+        return made
+
+    def get_group(self) -> Any:
+        """Return the sizes of the queries; an empty array where there are none, as XGBoost."""
+        return _or_empty(super().get_group())
 
     def get_label(self) -> Any:
         """Return the labels; an empty array where there are none, as XGBoost."""

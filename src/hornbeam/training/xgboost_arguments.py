@@ -97,8 +97,8 @@ class LastMetricStopping(EarlyStopping):
             env.evaluation_result_list = every
 
 
-Log = dict[str, dict[str, list[float]]]
-"""Evaluations by set and metric, one value an iteration: what XGBoost's callbacks are given, and call so."""
+Log = dict[str, dict[str, list[Any]]]
+"""Evaluations by set and metric, one value an iteration, in `cv` a pair: what XGBoost's callbacks are given."""
 
 
 class EvaluationMonitor(LogEvaluation):
