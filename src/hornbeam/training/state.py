@@ -260,6 +260,9 @@ class TrainingState:
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
+        if start is not None and not booster.stops_at_best:
+            booster.n_best = start.n_best
+            booster.take_attributes(start.attributes())
         return booster
 
     def first_scores(self) -> NDArray[np.float64]:
