@@ -229,6 +229,10 @@ def test_parameters_are_attributes_by_any_of_their_names():
     assert HornbeamClassifier(n_estimators=5).max_iter == 5
     assert HornbeamClassifier(n_iter_no_change=4).n_iter_no_change == 4
     assert not hasattr(model, "n_iter_no_change")
+    theirs = HistGradientBoostingClassifier()
+    for name in ("warm_start", "scoring", "tol", "validation_fraction"):
+        assert getattr(HornbeamClassifier(), name) == getattr(theirs, name)
+    assert HornbeamClassifier(tol=0.1).tol == 0.1
     with pytest.raises(AttributeError, match="no attribute 'max_itre'"):
         _ = model.max_itre
     assert not hasattr(model, "booster_")

@@ -151,6 +151,13 @@ class LiveModel:
             self._training = None
         return self
 
+    def reset(self) -> Self:
+        """Let go of the training and its data, as `free_dataset`; `update` with data goes on; returns self."""
+        params = self.trained_with if self._training is None else self._training.params
+        self.free_dataset()
+        self.trained_with = params
+        return self
+
     def get_leaf_output(self, tree_id: int, leaf_id: int) -> float:
         """Return the output of a leaf, with the learning rate applied, by the numbers of tree and leaf."""
         tree = self._leaf_place(tree_id, leaf_id)

@@ -180,6 +180,10 @@ class XGBoostForest(XGBoostModel):
         self.colsample_bynode = colsample_bynode
         super().__init__(learning_rate=learning_rate, subsample=subsample, reg_lambda=reg_lambda, **kwargs)
 
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters that `train` takes for the one iteration of a forest."""
+        return {**super().get_xgb_params(), "num_parallel_tree": self.n_estimators}
+
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of one iteration of many trees."""
         n_trees = values.pop("n_estimators", 100)
