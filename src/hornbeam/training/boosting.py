@@ -85,11 +85,12 @@ class Boosting:
         return self._scores_from(self.state.booster.init_scores, dataset)
 
     def _scores_from(self, constants: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
+        """Return constants and initial scores of the data, which stand in their place on a DMatrix."""
         scores = np.broadcast_to(constants[:, None], (len(constants), dataset.n_rows))
         if dataset.init_score is None:
             return scores
         self._check_outputs(dataset.init_score)
-        return scores + dataset.init_score
+        return np.array(dataset.init_score) if self.state.train_set.is_xgboosts else scores + dataset.init_score
 
     def start_on_device(self, dataset: Dataset) -> StartScores | None:
         """Return the same where the initial scores are on the device that trains; None: `start_scores` has to."""
@@ -97,7 +98,8 @@ class Boosting:
         if not isinstance(column, DeviceColumn):
             return None
         self._check_outputs(column)
-        return StartScores(self.state.booster.init_scores, column)
+        constants = self.state.booster.init_scores
+        return StartScores(np.zeros_like(constants) if self.state.train_set.is_xgboosts else constants, column)
 
     def _check_outputs(self, init_score: Column) -> None:
         n_outputs = self.state.objective.n_outputs

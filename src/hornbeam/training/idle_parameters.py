@@ -109,13 +109,15 @@ def _boost_from_average(situation: Situation) -> str | None:
         return f"with objective {situation.state.objective.name!r}, which starts from 0"
     if situation.params.base_score is not None:
         return "beside base_score, from which training starts"
-    return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
+    train_set = situation.state.train_set
+    has_scores = train_set.init_score is not None and not train_set.is_xgboosts
+    return "beside init_score, from which training starts" if has_scores else None
 
 
 def _base_score(situation: Situation) -> str | None:
     train_set = situation.state.train_set
-    if train_set.is_xgboosts and isinstance(situation.state.objective, CustomObjective):
-        return None  # nobody may have typed it: xgboost_arguments.py
+    if train_set.is_xgboosts:
+        return None  # rows without a margin start there
     return "beside init_score, from which training starts" if train_set.init_score is not None else None
 
 

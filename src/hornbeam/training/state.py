@@ -267,7 +267,8 @@ class TrainingState:
 
     def first_scores(self) -> NDArray[np.float64]:
         """Return the constants that training starts from, float64 (n_outputs,)."""
-        return first_scores(self.objective, self.train_set, self.engine.device_name, self.params.base_score)
+        data = self.train_set
+        return first_scores(self.objective, data, self.engine.device_name, self.params.base_score, data.is_xgboosts)
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:
         """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""
