@@ -161,3 +161,16 @@ def test_leaves_of_a_strict_shape_are_by_iteration_output_and_parallel_tree():
                 values = np.array([np.nan if node >= 0 else tree.leaf_value[~node] for node in tree.by_level()])
                 raw[:, output] += values[leaves[:, iteration, output, parallel].astype(int)]
     assert np.allclose(raw, booster.predict(X, output_margin=True))
+
+
+def test_a_booster_that_is_reset_predicts_and_goes_on(dtrain):
+    params = {"objective": "binary:logistic", "max_depth": 2, "eval_metric": "auc"}
+    live, expected = xgb.Booster(params, [dtrain]), xgb.train(params, dtrain, 4)
+    for place in range(2):
+        live.update(dtrain, place)
+    before = live.predict(dtrain)
+    assert live.reset() is live and live.train_set is None
+    assert np.array_equal(live.predict(dtrain), before) and "auc" in live.eval(dtrain)
+    for place in range(2, 4):
+        live.update(dtrain, place)
+    assert live.fingerprint() == expected.fingerprint()

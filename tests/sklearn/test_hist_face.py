@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, mean_pinball_loss
 
 import hornbeam as hb
 from hornbeam import HornbeamClassifier, HornbeamRegressor
@@ -229,6 +229,10 @@ def test_parameters_are_attributes_by_any_of_their_names():
     assert HornbeamClassifier(n_estimators=5).max_iter == 5
     assert HornbeamClassifier(n_iter_no_change=4).n_iter_no_change == 4
     assert not hasattr(model, "n_iter_no_change")
+    theirs = HistGradientBoostingClassifier()
+    for name in ("warm_start", "scoring", "tol", "validation_fraction"):
+        assert getattr(HornbeamClassifier(), name) == getattr(theirs, name)
+    assert HornbeamClassifier(tol=0.1).tol == 0.1
     with pytest.raises(AttributeError, match="no attribute 'max_itre'"):
         _ = model.max_itre
     assert not hasattr(model, "booster_")
@@ -292,3 +296,12 @@ def test_parameters_are_set_as_attributes_by_any_name():
     assert clone(model).l2_regularization == 2.0
     model.note = "mine"  # no parameter
     assert "note" not in model.get_params()
+
+
+@pytest.mark.parametrize("level", [0.1, 0.3])
+def test_scores_of_a_quantile_are_of_that_quantile(level):
+    choices = {"loss": "quantile", "quantile": level, "early_stopping": True, "n_iter_no_change": 50, "max_iter": 5}
+    model = HornbeamRegressor(**choices, **SMALL).fit(X, NUMBER, X_val=X, y_val=NUMBER)
+    stages = [np.full(len(X), model.booster_.init_scores[0]), *model.staged_predict(X)]
+    expected = [-mean_pinball_loss(NUMBER, stage, alpha=level) for stage in stages]
+    assert model.train_score_ == pytest.approx(expected) and model.validation_score_ == pytest.approx(expected)

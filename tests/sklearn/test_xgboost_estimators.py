@@ -63,3 +63,9 @@ def test_few_rows_are_learned_by_heart(library):
     x = np.arange(10.0)[:, None]
     model = library.XGBRegressor(n_estimators=50, n_jobs=1).fit(x, x[:, 0] ** 2)
     assert np.round(model.predict(x)).tolist() == (x[:, 0] ** 2).tolist()
+
+
+@pytest.mark.parametrize("kind", ["XGBRFClassifier", "XGBRFRegressor"])
+def test_a_forest_is_one_iteration_of_as_many_trees(kind):
+    ours, theirs = (getattr(library, kind)(n_estimators=7).get_xgb_params() for library in (hb, xgboost))
+    assert ours["num_parallel_tree"] == theirs["num_parallel_tree"] == 7

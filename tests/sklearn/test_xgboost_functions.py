@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,24 @@ def test_metric_functions_are_given_what_predict_returns(objective):
     assert shapes["xgboost"] == shapes["hornbeam"]
 
 
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob", "binary:logistic"])
+def test_the_booster_of_an_estimator_predicts_what_its_objective_says(objective, tmp_path):
+    """Classes for multi:softmax, where the estimator has probabilities all the same, also when it is read."""
+    label, shapes = (Y > 0).astype(int) if objective.startswith("binary") else Y, []
+    for one in (xgboost, hb):
+        model = one.XGBClassifier(objective=objective, **QUIET).fit(X, label)
+        predicted = model.get_booster().predict(one.DMatrix(X))
+        model.save_model(tmp_path / "model.json")
+        loaded = hb.XGBClassifier()
+        loaded.load_model(tmp_path / "model.json")
+        np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-5)
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+        if objective == "multi:softmax":
+            assert np.array_equal(predicted, model.predict(X))
+        shapes.append((predicted.shape, model.predict_proba(X).shape))
+    assert shapes[0] == shapes[1]
+
+
 def test_inplace_predict_takes_a_marker_of_missing_values():
     model = hb.train({}, hb.DMatrix(X, label=Y), 2)
     gaps = np.where(X < -1.0, np.nan, X)
@@ -129,3 +149,43 @@ def test_what_training_starts_from_is_the_intercept(label):
     np.testing.assert_allclose(np.diff(ours), np.diff(theirs), rtol=1e-4)
     given = getattr(hb, kind)(base_score=0.25, **QUIET).fit(X, label)
     np.testing.assert_allclose(given.intercept_, 0.25, rtol=1e-6)
+
+
+def test_functions_are_given_weights_where_they_ask_for_them():
+    """By name as by XGBoost, by place as by LightGBM; other arguments keep their defaults, and rows their weights."""
+    number, seen = X[:, 0] + Y, []
+
+    def squares(label, scores, weight=1.0):
+        seen.append(weight)
+        return (scores - label) * weight, np.ones(len(label)) * weight
+
+    def by_name(label, scores, sample_weight=1.0):
+        return squares(label, scores, sample_weight)
+
+    def behind_others(label, scores, factor=1.0, *, sample_weight=1.0):
+        return squares(label, scores, factor * sample_weight)
+
+    def by_place(label, scores, other):
+        return squares(label, scores, 1.0 if other is None else other)
+
+    def with_a_constant(label, scores, gamma=2.0):
+        assert gamma == 2.0
+        return squares(label, scores)
+
+    def of_any(*arguments):
+        return squares(*arguments)
+
+    choices = {**QUIET, "tree_method": "exact", "max_depth": 3}
+    for weight in (None, WEIGHT):
+        expected = xgboost.XGBRegressor(objective=by_name, **choices).fit(X, number, sample_weight=weight).predict(X)
+        given = np.ones(len(X)) if weight is None else weight
+        for function in (by_name, squares, behind_others, functools.partial(behind_others, factor=1.0), by_place):
+            model = hb.XGBRegressor(objective=function, **choices).fit(X, number, sample_weight=weight)
+            np.testing.assert_allclose(model.predict(X), expected, atol=1e-4)
+            assert np.array_equal(np.broadcast_to(seen[-1], len(X)), given)
+        for function in (with_a_constant, of_any):
+            model = hb.XGBRegressor(objective=function, **choices).fit(X, number, sample_weight=weight)
+            np.testing.assert_allclose(model.predict(X), expected, atol=1e-4)
+            assert seen[-1] == 1.0
+    with pytest.raises(hb.ParameterError, match="takes 5 arguments"):
+        hb.XGBRegressor(objective=lambda a, b, c, d, e: None, **QUIET).fit(X, number)

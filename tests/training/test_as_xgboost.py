@@ -258,3 +258,40 @@ def test_early_stopping_says_nothing_that_was_not_asked_for(by, caplog, capfd):
         model = hb.train({**SPLIT, "eta": 0.8}, train, 60, [(valid, "eval")], verbose_eval=False, **stopping)
     assert 0 < model.best_iteration < 56
     assert not caplog.text and not "".join(capfd.readouterr())
+
+
+def test_dart_stops_early_as_xgboosts():
+    """The Booster predicts by all trees, the estimator by those up to the best, with their weights at the end."""
+    params = {"booster": "dart", "rate_drop": 0.2, "eta": 0.8, "max_depth": 3, "nthread": 1}
+    for library in (xgboost, hb):
+        train, valid = parts(library)
+        history = {}
+        model = library.train(
+            params, train, 80, evals=[(valid, "v")], early_stopping_rounds=4, evals_result=history, verbose_eval=False
+        )
+        (values,) = history["v"].values()
+        assert model.best_iteration == int(np.argmin(values)) and model.num_boosted_rounds() == model.best_iteration + 5
+        every = model.predict(valid, iteration_range=(0, model.num_boosted_rounds()))
+        np.testing.assert_array_equal(model.predict(valid), every)
+        estimator = library.XGBRegressor(
+            booster="dart", rate_drop=0.2, learning_rate=0.8, early_stopping_rounds=4, n_jobs=1
+        )
+        estimator.fit(X[:200], NUMBER[:200], eval_set=[(X[200:], NUMBER[200:])], verbose=False)
+        up_to_best = estimator.get_booster().predict(
+            library.DMatrix(X), iteration_range=(0, estimator.best_iteration + 1)
+        )
+        np.testing.assert_allclose(estimator.predict(X), up_to_best, rtol=1e-5, atol=1e-6)
+        library.cv(params, train, 30, nfold=2, early_stopping_rounds=3)
+
+
+def test_a_booster_that_goes_on_keeps_its_best_iteration_and_attributes():
+    for library in (xgboost, hb):
+        train, valid = parts(library)
+        stopped = {"evals": [(valid, "v")], "early_stopping_rounds": 4, "verbose_eval": False}
+        first = library.train({**SPLIT, "eta": 0.8}, train, 60, **stopped)
+        first.set_attr(author="me")
+        longer = library.train({**SPLIT, "eta": 0.8}, train, 3, xgb_model=first)
+        assert longer.num_boosted_rounds() == first.num_boosted_rounds() + 3
+        assert longer.best_iteration == first.best_iteration and longer.attributes() == first.attributes()
+        again = library.train({**SPLIT, "eta": 1e-6}, train, 60, xgb_model=first, **stopped)
+        assert int(again.attr("best_iteration")) == again.best_iteration >= first.num_boosted_rounds()

@@ -89,6 +89,32 @@ def test_scikit_learns_names_of_groups_are_the_groups(name, groups):
     assert hb.Booster(model_str=named.model_to_string()).fingerprint() == named.fingerprint()
 
 
+def test_features_that_scikit_learns_groups_leave_out_are_one_group_more(caplog):
+    """As in its documentation: [{0, 1}] is [{0, 1}, {2, 3, 4}]; by the other name they stand alone."""
+    table = np.random.default_rng(1).normal(size=(400, 5))
+    target = table[:, 0] * table[:, 1] + table[:, 2] * table[:, 3]
+
+    def groups(**params):
+        found = resolve_groups(Params.from_dict(params).interaction_constraints, list("abcde"))
+        return [np.flatnonzero(group).tolist() for group in found]
+
+    def trained(**params):
+        return hb.train({"verbosity": -1, "min_data_in_leaf": 5, **params}, hb.Dataset(table, target), 20)
+
+    one_more = [[0, 1], [2, 3, 4]]
+    implied = trained(interaction_cst=[{0, 1}])
+    assert np.array_equal(implied.predict(table), trained(interaction_constraints=one_more).predict(table))
+    estimator = hb.HornbeamRegressor(interaction_cst=[{0, 1}], n_estimators=20, min_child_samples=5, verbosity=-1)
+    assert np.array_equal(estimator.fit(table, target).predict(table), implied.predict(table))
+    assert hb.Booster(model_str=implied.model_to_string()).fingerprint() == implied.fingerprint()
+    assert "in no group" not in caplog.text
+    for given in ([[0, 1], "rest"], '[0,1],"rest"', one_more):
+        assert groups(interaction_constraints=given) == groups(interaction_cst=[{0, 1}]) == one_more
+    assert groups(interaction_cst=[]) == [[0, 1, 2, 3, 4]] and groups(interaction_cst=one_more) == one_more
+    assert groups(interaction_constraints=[[0, 1]]) == [[0, 1], [2], [3], [4]]
+    assert "with scikit-learn's interaction_cst" in caplog.text
+
+
 @pytest.mark.parametrize(
     "value", ["0,1", [0, 1], [[]], [["a"], "b"], {"a": [1]}, [[1.5]], [[True]], "[0,1", 5, [[None]]]
 )

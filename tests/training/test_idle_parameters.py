@@ -180,3 +180,21 @@ def test_base_score_beside_initial_scores_is_told_with_an_objective_function_too
     data = hb.Dataset(table, label=table[:, 0], init_score=np.zeros(60))
     hb.train({"objective": lambda scores, own: (scores - own.label, np.ones(60)), "base_score": 0.2}, data, 1)
     assert any("base_score" in text and "beside init_score" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"booster": "dart"}, {"tree_method": "exact"}, {"tree_method": "approx"}, {"objective": "rank:ndcg"},
+        {"objective": "count:poisson", "tree_method": "exact", "booster": "dart"},
+    ],
+)  # fmt: skip
+def test_parameters_that_nobody_gave_are_not_named(given, caplog):
+    """XGBoost's defaults on a DMatrix; what is given is named as ever."""
+    table = np.random.default_rng(0).normal(size=(200, 3))
+    data = hb.DMatrix(table, np.abs(table[:, 0]).round(), qid=np.arange(200) // 20)
+    hb.train(given, data, 2)
+    assert "no effect" not in caplog.text
+    hb.train({**given, "skip_drop": 0.3, "min_data_in_bin": 5}, data, 2)
+    expected = {"skip_drop"} | ({"min_data_in_bin"} if "tree_method" in given else set())
+    assert all(f"{name} has no effect" in caplog.text for name in expected)

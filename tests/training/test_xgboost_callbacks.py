@@ -140,3 +140,39 @@ def test_estimators_as_xgboosts_are_called(caplog):
     assert "[2]" in caplog.text and "[1]" not in caplog.text
     for name in ("best_iteration", "best_score"):
         assert not hasattr(plain, name)
+
+
+def test_callbacks_of_cv_see_means_and_deviations_as_xgboosts():
+    """By XGBoost's names of sets and metrics; fpreproc is given matrices, whose empty fields are empty arrays."""
+    found = []
+    for library in (xgboost, hb):
+        logs, folds = [], []
+
+        class Watching(library.callback.TrainingCallback):
+            def after_iteration(self, model, epoch, evals_log, logs=logs):
+                logs.append(
+                    {name: {metric: list(values) for metric, values in one.items()} for name, one in evals_log.items()}
+                )
+                return False
+
+        def prepared(train, valid, params, folds=folds, library=library):
+            empty = [np.size(one) for one in (train.get_weight(), valid.get_base_margin(), train.get_group())]
+            folds.append(
+                (isinstance(train, library.DMatrix), isinstance(valid, library.DMatrix), empty, train.num_row())
+            )
+            return train, valid, {**params, "max_depth": 2}
+
+        params = {"objective": "binary:logistic", "eval_metric": ["error", "logloss"], "nthread": 1, "max_depth": 3}
+        stopping = library.callback.EarlyStopping(rounds=5, data_name="test")
+        data = library.DMatrix(X, LABEL)
+        table = library.cv(params, data, 3, nfold=2, fpreproc=prepared, callbacks=[Watching(), stopping])
+        for name in ("train", "test"):
+            pairs = np.array(logs[-1][name]["logloss"])
+            np.testing.assert_allclose(pairs, table[[f"{name}-logloss-mean", f"{name}-logloss-std"]].to_numpy())
+        ((metric, values),) = stopping.stopping_history["test"].items()
+        assert np.array_equal(values, logs[-1]["test"][metric])
+        assert min(value for value, _ in values) == stopping.best_scores["test"][metric][-1][0]
+        found.append(
+            ([(name, list(one)) for name, one in logs[0].items()], folds, data.slice([0, 1]).get_weight().size)
+        )
+    assert found[0] == found[1]

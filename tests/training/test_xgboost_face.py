@@ -170,6 +170,23 @@ def test_a_dmatrix_is_binned_anew_for_other_bins_and_evaluated_by_any_training(d
         xgb.train({"max_bin": 16}, xgb.QuantileDMatrix(X, label=Y, max_bin=32), 3)
 
 
+@pytest.mark.parametrize(
+    "other", [{"tree_method": "exact"}, {"max_bin": 7}, {"use_missing": False}, {"max_bin_by_feature": [3] * 4}]
+)
+def test_a_dmatrix_keeps_nothing_of_other_trainings(other, dtrain):
+    """Nor of those that evaluated it: what is trained on it is what is trained on new data."""
+    expected = xgb.train({}, xgb.DMatrix(X, label=Y), 3).fingerprint()
+    xgb.train(other, dtrain, 3)
+    assert xgb.train({}, dtrain, 3).fingerprint() == expected
+    xgb.train(other, xgb.DMatrix(2 * X[100:], label=Y[100:]), 3, evals=[(dtrain, "e")])
+    assert xgb.train({}, dtrain, 3).fingerprint() == expected
+    quantiles = xgb.QuantileDMatrix(X, label=Y, max_bin=9)
+    own = xgb.train({}, quantiles, 3).fingerprint()
+    if "max_bin" not in other:
+        xgb.train(other, quantiles, 3)
+    assert xgb.train({}, quantiles, 3).fingerprint() == own != expected
+
+
 def test_best_score_after_early_stopping_is_a_number(dtrain):
     result = {}
     booster = xgb.train(
@@ -317,11 +334,27 @@ def test_every_output_has_a_base_score_of_its_own(objective):
         xgb.train({**params, "base_score": []}, data, 1)
 
 
-def test_base_margins_are_the_start_in_the_place_of_the_base_score(caplog):
-    plain = xgb.train({"objective": "binary"}, xgb.DMatrix(X, Y, base_margin=np.ones(len(X))), 3)
-    made = xgb.train({"objective": "binary", "base_score": 0.3}, xgb.DMatrix(X, Y, base_margin=np.ones(len(X))), 3)
-    assert np.array_equal(made.predict(X, raw_score=True), plain.predict(X, raw_score=True))
-    assert "base_score" in caplog.text
+@pytest.mark.parametrize("given", [{}, {"base_score": 0.3}, {"objective": "reg:squarederror"}])
+def test_base_margins_are_the_start_in_the_place_of_the_base_score(given, caplog):
+    """Of rows that have them; others start from the base score, or the best constant, in evaluations too."""
+    peer, found = pytest.importorskip("xgboost"), []
+    margin = X[:, 1] + 1.0
+    for library in (peer, xgb):
+        bare, history = library.DMatrix(X, Y), {}
+        params = {"objective": "binary:logistic", "max_depth": 2, "tree_method": "exact", "nthread": 1, **given}
+        data = library.DMatrix(X, Y, base_margin=margin)
+        sets = [(data, "same"), (bare, "bare")]
+        model = library.train(params, data, 3, evals=sets, evals_result=history, verbose_eval=False)
+        again = library.train(params, bare, 2, xgb_model=model, verbose_eval=False)
+        estimator = library.XGBRegressor(**params, n_estimators=3).fit(X, Y, base_margin=margin)
+        found.append([
+            model.predict(bare), model.predict(data), model.predict(library.DMatrix(X, base_margin=-margin)),
+            again.predict(bare), estimator.predict(X), estimator.predict(X, base_margin=margin),
+            *[values[-1] for one in history.values() for values in one.values()],
+        ])  # fmt: skip
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert "no effect" not in caplog.text
 
 
 def test_squared_errors_of_estimators_are_roots_by_xgboosts_names():

@@ -32,12 +32,15 @@ def label_sums(label: Column, weight: Column | None) -> LabelSums:
     return HostSums(host_of(label), host_of(weight))
 
 
-def first_scores(objective: Objective, train_set: Fields, device: str, base_score: Any) -> NDArray[np.float64]:
+def first_scores(
+    objective: Objective, train_set: Fields, device: str, base_score: Any, is_xgboosts: bool = False
+) -> NDArray[np.float64]:
     """Return the constants that training starts from, float64 (n_outputs,): zeros for data with initial scores.
 
-    base_score  the prediction to start from, or one an output; None: the best constant
+    base_score   the prediction to start from, or one an output; None: the best constant
+    is_xgboosts  whether a model of data with initial scores has such constants all the same, for rows without them
     """
-    if train_set.given("init_score") is not None:
+    if train_set.given("init_score") is not None and not is_xgboosts:
         return np.zeros(objective.n_outputs)
     if base_score is not None:
         return objective.scores_at(base_score)

@@ -33,6 +33,7 @@ from hornbeam.core.errors import DataError
 from hornbeam.core.lazy import lazy
 from hornbeam.data.stored_bins import StoredBins
 from hornbeam.params.forced_bins import forced_bounds
+from hornbeam.params.params import Params
 
 ALIGNMENT = 64
 """Bytes; the first row of bins starts on a cache line."""
@@ -85,6 +86,16 @@ class BinParams:
     max_bin_by_feature: tuple[int, ...] | None = None
     forcedbins_filename: str | None = None
     tree_method: str = "hist"
+
+    @classmethod
+    def of(cls, params: Params | None, own: Mapping[str, Any]) -> BinParams:
+        """Return those of a table that a training bins.
+
+        params  of the training; None: the defaults
+        own     what the data say themselves, which counts
+        """
+        given = {} if params is None else {name: getattr(params, name) for name in cls.__dataclass_fields__}
+        return cls(**{**given, **own})
 
     @property
     def by_rank(self) -> bool:

@@ -405,6 +405,10 @@ class Dataset(PeerMethods):
                 self._binned.mapped.check_size()
         return self
 
+    def begin_training(self, params: Params, init_levels: Sequence[Levels | None] | None = None) -> Dataset:
+        """Bin the data for a training on them; see `construct`."""
+        return self.construct(params, init_levels)
+
     @takes_peer_arguments(CREATE_VALID)
     def create_valid(
         self,
@@ -420,8 +424,7 @@ class Dataset(PeerMethods):
 
         Data parameters in `params` must be those of this Dataset.
         """
-        given = {"weight": weight, "group": group, "init_score": init_score, "position": position}
-        return Dataset(data, label, self, params=params, **given)
+        return Dataset(data, label, self, weight, group, init_score, params=params, position=position)
 
     def take_rows(
         self, rows: NDArray[np.intp], reference: Dataset | None = None, params: Mapping[str, Any] | None = None
@@ -468,8 +471,7 @@ class Dataset(PeerMethods):
         if isinstance(self._reader, KeptTable):
             self._bin_params = self._reader.bin_params
             check_agreement(vars(self._bin_params), params, "the file is binned with")
-            is_alone = self.reference is None
-            self._binned = self._reader.binned() if is_alone else self._reader.binned_as(self.reference)
+            self._binned = self._reader.binned() if self.reference is None else self._reader.binned_as(self.reference)
             self._check_binned_categorical(params)
             return
         if self.reference is not None:
@@ -486,8 +488,7 @@ class Dataset(PeerMethods):
             bins = encode_table(self._reader, mapper, own, params, self.reference.binned)
             self._binned = BinnedData(mapper, bins)
             return
-        given = {} if params is None else {name: getattr(params, name) for name in _BIN_PARAMS}
-        own = self._bin_params = BinParams(**{**given, **self._own_params})
+        own = self._bin_params = BinParams.of(params, self._own_params)
         own.check(self.n_features)
         self._reader.zero_as_missing = own.zeros_are_missing
         categorical, one_class = self._find_categorical(params), params is None or params.num_class == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.errors import DataError
+from hornbeam.data.binning import BinParams
 from hornbeam.data.device_arrays import device_of, host_array
 from hornbeam.data.fields import Fields
 from hornbeam.data.sources.frame import as_frame
@@ -119,7 +120,7 @@ class DMatrix(Dataset):
             params=roles,
         )
         self.types = None if feature_types is None else [str(kind) for kind in feature_types]
-        self._whole = self._reader
+        self._whole, self._ref = self._reader, ref
 
     def construct(self, params: Params | None = None, init_levels: Any = None) -> Dataset:
         """Bin the data, as `Dataset.construct`, but anew where a training asks for other bins, as XGBoost does."""
@@ -131,11 +132,33 @@ class DMatrix(Dataset):
                 self.forget_bins()
         return super().construct(params, init_levels)
 
+    def begin_training(self, params: Params, init_levels: Any = None) -> Dataset:
+        """Bin the data as a training asks, whatever trainings and evaluations there were before."""
+        if self.reference is not self._ref:  # another training evaluated it
+            self.forget_bins(self._ref)
+        is_free = self.reference is None and self.is_binned and not isinstance(self._whole, KeptTable)
+        if is_free and BinParams.of(params, self._own_params) != self._bin_params:
+            self.forget_bins()
+        return super().begin_training(params, init_levels)
+
     def forget_bins(self, reference: Dataset | None = None) -> None:
         """Forget the bins: those of a training set are taken, or the next training finds them."""
         self._reader, self._binned, self.reference = self._whole, None, None
         if reference is not None:
             self.set_reference(reference)
+
+    def take_rows(
+        self, rows: NDArray[np.intp], reference: Dataset | None = None, params: Mapping[str, Any] | None = None
+    ) -> DMatrix:
+        """Make a DMatrix of some rows, as `Dataset.take_rows`."""
+        made = DMatrix.__new__(DMatrix)
+        made.__dict__.update(super().take_rows(rows, reference, params).__dict__)
+        made._whole, made._ref, made.types, made.is_estimators = made._reader, reference, self.types, self.is_estimators
+        return made
+
+    def get_group(self) -> Any:
+        """Return the sizes of the queries; an empty array where there are none, as XGBoost."""
+        return _or_empty(super().get_group())
 
     def get_label(self) -> Any:
         """Return the labels; an empty array where there are none, as XGBoost."""

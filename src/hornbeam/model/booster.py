@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.described import DescribedModel
 from hornbeam.model.explained import ExplainedModel
 from hornbeam.model.file import ModelData, write_atomically
-from hornbeam.model.formats import HORNBEAM, format_of_name, model_of, read_file
+from hornbeam.model.formats import HORNBEAM, format_of_name, is_of_dmatrix, model_of, read_file, read_with_bytes
 from hornbeam.model.live import LiveModel
 from hornbeam.model.predicting import PredictingModel
 from hornbeam.model.refitting import check_params, refit
@@ -124,8 +125,7 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         if model_str is not None:
             self.take(model_of(model_str.encode()))
         elif model_file is not None:
-            is_made = isinstance(model_file, Booster)
-            self.take(model_file.to_model() if is_made else read_file(model_file))  # type: ignore[union-attr, arg-type]
+            self._take_file(model_file)
         elif is_model:
             self.take(model_of(params) if isinstance(params, bytes) else params)  # type: ignore[arg-type]
         else:
@@ -154,6 +154,17 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
         self._objective: Objective = objective_from_dict(model.objective)
         self._forest: Forest | None = None
 
+    def _take_file(self, model_file: str | os.PathLike[str] | bytes | bytearray | Booster) -> None:
+        """Become the model of a file, with XGBoost's ways where it is one of XGBoost's, or that of a Booster."""
+        if isinstance(model_file, Booster):
+            self.take(model_file.to_model())
+            model_file.hand_ways_to(self)
+            return
+        model, data = read_with_bytes(model_file)
+        self.take(model)
+        if is_of_dmatrix(data, model):
+            self.is_xgboosts, self.stops_at_best = True, False
+
     def _take_params(self, params: Any) -> None:
         """Take parameters beside a model that is read, of which prediction looks at the number of threads alone."""
         checked = params if isinstance(params, Params) else Params.from_dict(params)
@@ -171,6 +182,12 @@ class Booster(PredictingModel, ExplainedModel, DescribedModel, SavedModel, LiveM
     def objective(self) -> Objective:
         """The objective: what turns raw scores into predictions."""
         return self._objective
+
+    def with_objective(self, objective: Objective) -> Booster:
+        """Return a Booster of the same trees whose scores another objective makes predictions of."""
+        made = copy(self)
+        made._objective, made._forest = objective, self.forest
+        return made
 
     @property
     def kept_params(self) -> dict[str, Any]:

@@ -88,14 +88,30 @@ def model_of(data: bytes, fingerprint: str | None = None) -> ModelData:
 
     fingerprint  what the model must have; None: any
     """
-    if _IS_HORNBEAM.search(data) is None or _IS_BINARY.match(data) is not None:
-        for own in _formats().values():
-            if own.recognises is not None and own.read is not None and own.recognises(data):
-                with default_mode():
-                    model = own.read(data)
-                check_expected(model, fingerprint)
-                return model
-    return model_from_bytes(data, fingerprint)
+    own = _format_of(data)
+    if own is None or own.read is None:
+        return model_from_bytes(data, fingerprint)
+    with default_mode():
+        model = own.read(data)
+    check_expected(model, fingerprint)
+    return model
+
+
+def _format_of(data: bytes) -> Format | None:
+    """Return the format that the bytes of a file have; None: Hornbeam's, or none at all."""
+    if _IS_HORNBEAM.search(data) is not None and _IS_BINARY.match(data) is None:
+        return None
+    read = (own for own in _formats().values() if own.recognises is not None and own.read is not None)
+    return next((own for own in read if own.recognises is not None and own.recognises(data)), None)
+
+
+def is_of_dmatrix(data: bytes, model: ModelData) -> bool:
+    """Say whether a file is one of XGBoost's, or of a model that was trained on a DMatrix.
+
+    model  what `model_of` makes of it
+    """
+    own = _format_of(data)
+    return not model.stops_at_best or (own is not None and own.name.startswith("xgboost"))
 
 
 def read_file(path: str | os.PathLike[str] | bytes | bytearray, fingerprint: str | None = None) -> ModelData:
@@ -103,10 +119,17 @@ def read_file(path: str | os.PathLike[str] | bytes | bytearray, fingerprint: str
 
     fingerprint  what the model must have; None: any
     """
+    return read_with_bytes(path, fingerprint)[0]
+
+
+def read_with_bytes(
+    path: str | os.PathLike[str] | bytes | bytearray, fingerprint: str | None = None
+) -> tuple[ModelData, bytes]:
+    """Return what `read_file` does, and the bytes of the file."""
     if isinstance(path, (bytes, bytearray)):
-        return model_of(bytes(path), fingerprint)
+        return model_of(bytes(path), fingerprint), bytes(path)
     data = read_bytes(path)
     try:
-        return model_of(data, fingerprint)
+        return model_of(data, fingerprint), data
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None

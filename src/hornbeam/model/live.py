@@ -144,7 +144,7 @@ class LiveModel:
         """Evaluate a Dataset by the metrics of the training: tuples as of `eval_train`."""
         if self._training is not None:
             return self._training.evaluate(data, name, feval)  # type: ignore[no-any-return]
-        return room("training.live").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
+        return room("training.finished_models").evaluate_model(self, data, name, feval)  # type: ignore[no-any-return]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> Self:
         """Set parameters of the iterations to come, of a live Booster or in a callback of `train`; returns self."""
@@ -156,6 +156,13 @@ class LiveModel:
         if self._training is not None:
             self._training.close()
             self._training = None
+        return self
+
+    def reset(self) -> Self:
+        """Let go of the training and its data, as `free_dataset`; `update` with data goes on; returns self."""
+        params = self.trained_with if self._training is None else self._training.params
+        self.free_dataset()
+        self.trained_with = params
         return self
 
     def get_leaf_output(self, tree_id: int, leaf_id: int) -> float:

@@ -100,7 +100,8 @@ class XGBoostFace:
         self._attributes = {name: value for name, value in made.items() if value is not None}
 
     def take_attributes(self, attributes: Mapping[str, str]) -> None:
-        """Take the texts of a file."""
+        """Take the texts of a file, or of another Booster; the best iteration is no matter of texts."""
+        attributes = {name: text for name, text in attributes.items() if name != "best_iteration"}
         self._attributes = {name: text for name, text in attributes.items() if name != "best_score"}
         try:
             if "best_score" in attributes:

@@ -39,6 +39,7 @@ from hornbeam.objectives.robust import (
     QuantileObjective,
 )
 from hornbeam.objectives.targets import TargetsObjective
+from hornbeam.params.objective_names import FunctionBeside
 from hornbeam.params.params import Params
 
 __all__ = [
@@ -138,7 +139,11 @@ def get_objective(params: Params, n_targets: int = 1) -> Objective:
     elif isinstance(params.objective, str) and params.objective in ALL_OBJECTIVES:
         objective = ALL_OBJECTIVES[params.objective].from_params(params)
     else:
-        return CustomObjective.from_params(params, n_targets)
+        made = CustomObjective.from_params(params, n_targets)
+        if isinstance(params.objective, FunctionBeside):
+            made.function = params.objective.function
+            made.named = get_objective(params.replace(objective=params.objective.named), n_targets)
+        return made
     return objective if n_targets == 1 else TargetsObjective.of(objective, n_targets)
 
 

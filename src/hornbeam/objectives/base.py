@@ -205,6 +205,11 @@ class Objective(ABC):
             return np.asarray(np.argmax(raw, axis=0)[None], np.float64)  # the first of equals
         return raw if self.predicts_scores else self.transform(raw)
 
+    @property
+    def of_predictions(self) -> Objective:
+        """The objective that says what metrics look at: this one, but for a function beside which another is named."""
+        return self
+
     def to_dict(self) -> dict[str, str | int | float]:
         """Return what the model file keeps: the name and what `transform` needs."""
         return {"name": self.name}

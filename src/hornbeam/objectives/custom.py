@@ -28,6 +28,9 @@ class CustomObjective(Objective):
     device (CuPy's, PyTorch's) in any case. The function applies the weights of the dataset itself, as in LightGBM;
     negative hessians count as 0. Training starts from zero. A model from a file has no function: it predicts, but needs
     `objective` anew to train on.
+
+    named  the objective that is named beside the function, as XGBoost's users do: the model is one of it, and metrics
+           look at its predictions; None: there is none
     """
 
     name: ClassVar[str] = "custom"
@@ -36,6 +39,7 @@ class CustomObjective(Objective):
     def __init__(self, function: ObjectiveFunction | None = None, n_outputs: int = 1) -> None:
         super().__init__(n_outputs, boost_from_average=False)
         self.function = function
+        self.named: Objective | None = None
         self._has_warned = False
 
     @classmethod
@@ -144,8 +148,15 @@ class CustomObjective(Objective):
         """Return the raw scores themselves."""
         return raw
 
+    @property
+    def of_predictions(self) -> Objective:
+        """The objective that is named besides, or this one."""
+        return self if self.named is None else self.named
+
     def to_dict(self) -> dict[str, str | int | float]:
-        """Return name and number of outputs; the function is not kept."""
+        """Return name and number of outputs, or what is kept of the objective named besides; the function is not."""
+        if self.named is not None:
+            return self.named.to_dict()
         return {"name": self.name, "num_class": self.n_outputs}
 
 

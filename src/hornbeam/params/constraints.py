@@ -3,6 +3,7 @@
     monotone_constraints      [1, 0, -1]   "(1,0,-1)"   "1,0,-1"   {"age": 1}       one sign a feature
     interaction_constraints   [["a", "b"], [2, 3]]   "[0,1],[2,3]"   '[["a","b"]]'  groups that may share a branch
                               "no_interactions"   "pairwise"                        groups of one feature, or of two
+                              [["a", "b"], "rest"]                                  one of all features in no group
     feature_contri            [1.0, 0.5]   "1.0,0.5"   {"age": 0.5}                 factors on gains
     feature_weights           the same                                              weights in choices of features
 
@@ -115,6 +116,10 @@ GROUP_SIZES = {"no_interactions": 1, "pairwise": 2}
 """Names that scikit-learn has for groups, all of so many features; they are canonical values, too."""
 
 
+REST = "rest"
+"""The group of all features that are in no other one, as scikit-learn makes it."""
+
+
 def parse_interactions(value: Any) -> str | None:
     """Bring `interaction_constraints` to its canonical form; ValueError says what is allowed."""
     if value is None:
@@ -126,12 +131,16 @@ def parse_interactions(value: Any) -> str | None:
             value = json.loads(f"[{value}]")
         except ValueError:
             raise ValueError(GROUPS) from None
-        if len(value) == 1 and isinstance(value[0], list) and all(isinstance(group, list) for group in value[0]):
+        inner = value[0] if len(value) == 1 and isinstance(value[0], list) else [""]
+        if all(isinstance(group, list) or group == REST for group in inner):
             value = value[0]  # it was a list already
     if isinstance(value, (Mapping, str)) or not isinstance(value, (Sequence, set, frozenset)):
         raise ValueError(GROUPS)
-    groups = []
+    groups: list[Any] = []
     for group in value:
+        if isinstance(group, str) and group == REST:
+            groups += [] if REST in groups else [REST]
+            continue
         if isinstance(group, (str, Mapping)) or not isinstance(group, (Sequence, set, frozenset, np.ndarray)):
             raise ValueError(GROUPS)
         members = list(group)
@@ -181,7 +190,7 @@ def resolve_weights(value: str | tuple[float, ...], feature_names: Sequence[str]
 def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDArray[np.bool_]]:
     """Return the members of each interaction group, bool (n_features,), from a canonical value.
 
-    A feature that is in no group has one of its own, with a warning.
+    A feature that is in no group has one of its own, with a warning, unless they are to have one together (REST).
     """
     if value is None:
         return []
@@ -190,6 +199,8 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
     size = min(GROUP_SIZES.get(value, 0), n_features)
     chosen: Any = combinations(range(n_features), size) if size else json.loads(value)
     for group in chosen:
+        if group == REST:
+            continue
         members = np.zeros(n_features, bool)
         for member in group:
             if isinstance(member, int) and not 0 <= member < n_features:
@@ -199,11 +210,14 @@ def resolve_groups(value: str | None, feature_names: Sequence[str]) -> list[NDAr
             by_name = isinstance(member, str)
             members[find_feature(member, feature_names, "interaction_constraints") if by_name else member] = True
         groups.append(members)
-    outside = np.flatnonzero(~np.any(groups, axis=0))
+    outside = np.flatnonzero(~np.any(groups, axis=0)) if groups else np.arange(n_features)
+    if len(outside) and REST in chosen:
+        return [*groups, np.isin(np.arange(n_features), outside)]
     if len(outside):
         warn(
             f"interaction_constraints leaves {len(outside)} feature(s) in no group, {feature_names[int(outside[0])]!r} "
-            "for one: each stands alone, as in XGBoost and scikit-learn (LightGBM would never use it)"
+            "for one: each stands alone, as in XGBoost (LightGBM would never use it; with scikit-learn's "
+            "interaction_cst, or a further group 'rest', they share one)"
         )
         groups += [np.arange(n_features) == feature for feature in outside.tolist()]
     return groups

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 SPELLINGS = {
     spelling: name
     for name, spellings in {
@@ -67,6 +71,21 @@ USED_BY: dict[str, frozenset[str]] = {
     "objective_seed": frozenset({"rank_xendcg", "lambdarank", "pairwise", "rank_map"}),
 }
 """Parameters that only some objectives and metrics look at, by their canonical names."""
+
+
+@dataclass(frozen=True)
+class FunctionBeside:
+    """An objective function beside which an objective is named, as XGBoost's users do.
+
+    The function has the gradients; start, predictions and metric are those of the objective.
+    """
+
+    function: Callable[..., Any]
+    named: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments)
 
 
 RENEWED = ("regression_l1", "quantile", "mape")

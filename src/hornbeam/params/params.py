@@ -17,7 +17,7 @@ from hornbeam.core.dtypes import MAX_LEAVES
 from hornbeam.core.errors import ParameterError
 from hornbeam.core.log import warn
 from hornbeam.params.checks import did_you_mean, whole_number
-from hornbeam.params.objective_names import RENEWED, USED_BY
+from hornbeam.params.objective_names import RENEWED, USED_BY, FunctionBeside
 from hornbeam.params.peer_parameters import idle_names, without_peer_parameters
 from hornbeam.params.table import BY_NAME, GROUPS, PARAMETERS, ParameterTable
 
@@ -149,10 +149,17 @@ class Params(ParameterTable):
         """alpha as one number: of a list of quantiles the first."""
         return self.alpha[0] if isinstance(self.alpha, tuple) else self.alpha
 
+    @property
+    def objective_name(self) -> str:
+        """The objective that makes predictions: "custom" where a function stands alone."""
+        if isinstance(self.objective, FunctionBeside):
+            return self.objective.named
+        return "custom" if callable(self.objective) else str(self.objective)
+
     def is_used(self, name: str) -> bool:
         """Say whether the objective or a metric looks at a parameter of the table USED_BY."""
         metrics = (self.metric,) if isinstance(self.metric, str) else self.metric or ()
-        users = (self.objective, *(metric.partition("@")[0] for metric in metrics))
+        users = (self.objective_name, *(metric.partition("@")[0] for metric in metrics))
         return any(user in USED_BY[name] for user in users)
 
     def unused(self) -> list[str]:
@@ -203,15 +210,15 @@ class Params(ParameterTable):
     def model_dict(self) -> dict[str, Any]:
         """Return what is saved with a model: values that may change the model and differ from the default, sorted.
 
-        An objective function is saved as `"custom"`. What only other objectives look at cannot change the model.
+        An objective function is saved as `"custom"`, or as the objective that is named besides. What only other
+        objectives look at cannot change the model.
         """
         values = {
             p.name: getattr(self, p.name)
             for p in sorted(PARAMETERS, key=lambda p: p.name)
-            if p.in_model and (p.name not in USED_BY or self.objective in USED_BY[p.name])
+            if p.in_model and (p.name not in USED_BY or self.objective_name in USED_BY[p.name])
         }
-        if callable(values["objective"]):
-            values["objective"] = "custom"
+        values["objective"] = self.objective_name
         return {
             name: value
             for name, value in values.items()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hornbeam.core.errors import ParameterError
+from hornbeam.params.constraints import REST
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
 """By the names that users type; a name that Hornbeam has, or has as an alias, is not among them."""
 
 
-_OBJECTIVES = {"multi:softmax": ("multiclass", "predict_classes"), "binary:logitraw": ("binary", "predict_scores")}
+VARIANTS = {"multi:softmax": ("multiclass", "predict_classes"), "binary:logitraw": ("binary", "predict_scores")}
 """Objectives of XGBoost's that are ours but for what they predict."""
 
 
@@ -151,8 +152,8 @@ def without_peer_parameters(params: Mapping[Any, Any]) -> dict[Any, Any]:
         if name == "ndcg_exp_gain" and value is not None:
             kept.update(_gains(value, params))
             continue
-        if name in OBJECTIVE_NAMES and isinstance(value, str) and value in _OBJECTIVES:
-            objective, way = _OBJECTIVES[value]
+        if name in OBJECTIVE_NAMES and isinstance(value, str) and value in VARIANTS:
+            objective, way = VARIANTS[value]
             kept.update({name: objective, way: True})
             continue
         if name == "lambdarank_pair_method" and value == "mean":
@@ -218,14 +219,20 @@ def _categories(types: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
     return {"categorical_feature": places} if places else {}
 
 
+def _with_rest(groups: Any, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return scikit-learn's groups: features that it does not name are one group more."""
+    return {"interaction_constraints": [*groups, REST]}
+
+
 _MEANINGS: dict[str, Callable[[Any, Mapping[Any, Any]], dict[str, Any]]] = {
     "disable_default_eval_metric": _no_default_metric,
     "sample_type": lambda value, params: {"uniform_drop": value == "uniform"},
     "normalize_type": lambda value, params: {"xgboost_dart_mode": True, "xgboost_dart_forest": value == "forest"},
     "feature_types": _categories,
     "one_drop": lambda value, params: {"one_drop": bool(value)},
+    "interaction_cst": _with_rest,
 }
-"""What some of XGBoost's parameters stand for here."""
+"""What some parameters of XGBoost and scikit-learn stand for here."""
 
 
 def _is_meaning(name: str, value: Any) -> bool:
@@ -234,6 +241,8 @@ def _is_meaning(name: str, value: Any) -> bool:
         return bool(value in (True, 1, "true", "True", "1"))
     if name == "feature_types":
         return isinstance(value, (list, tuple)) and len(value) > 0
+    if name == "interaction_cst":
+        return isinstance(value, (list, tuple))
     if name == "one_drop":  # XGBoost takes numbers where LightGBM does not
         return value in (0, 1)
     return value in {"sample_type": ("uniform", "weighted"), "normalize_type": ("tree", "forest")}[name]

@@ -7,7 +7,8 @@ Above all objectives and metrics: scikit-learn users write functions of (y_true,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,33 +27,64 @@ FloatArray = NDArray[np.float64]
 UserFunction = Callable[..., Any]
 """function(y_true, y_pred), function(y_true, y_pred, weight) or function(y_true, y_pred, weight, group).
 
-weight is None where there are no weights, and group, the sizes of the queries, where there are no queries. NumPy
+weight is None where there are no weights, and group, the sizes of the queries, where there are no queries. Arguments
+with a default keep it, but for `sample_weight` and `weight`, which get the weights by name where there are some. NumPy
 arrays, or arrays of the device that trains if the function is marked by `hornbeam.on_device`."""
 
 
-def _count_fields(function: UserFunction, what: str) -> int:
-    """Return how many fields of the data the user's function takes after (y_true, y_pred): of weight and group."""
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    n_arguments = sum(p.kind in places for p in inspect.signature(function).parameters.values())
-    if n_arguments not in (2, 3, 4):
-        raise ParameterError(
-            f"{what} takes {n_arguments} arguments; it must take (y_true, y_pred), (y_true, y_pred, weight) or "
-            "(y_true, y_pred, weight, group)"
-        )
-    return n_arguments - 2
+BY_NAME = {"weight": "weight", "weights": "weight", "sample_weight": "weight", "group": "group"}
+"""Fields of the data by what a function of the user's own calls them that need not be given them."""
+
+
+@dataclass(frozen=True)
+class TakenFields:
+    """What a function of the user's own takes of the data after (y_true, y_pred).
+
+    n_places  arguments by place that must be given: weight, then group, as in LightGBM
+    names     fields that may be given, by what the function calls them; other arguments with a default keep it
+    """
+
+    n_places: int
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, function: UserFunction, what: str) -> TakenFields:
+        """Read the signature of a function, which messages call `what`."""
+        parameters = list(inspect.signature(function).parameters.values())
+        by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        needed = [p for p in by_place if p.default is p.empty]
+        takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        if len(needed) > 4 or (len(by_place) < 2 and not takes_any):
+            raise ParameterError(
+                f"{what} takes {len(by_place)} arguments; it must take (y_true, y_pred), (y_true, y_pred, weight) or "
+                "(y_true, y_pred, weight, group)"
+            )
+        by_name = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        free = [p.name for p in by_name if p not in needed and p not in by_place[:2]]
+        return cls(max(len(needed) - 2, 0), {name: BY_NAME[name] for name in free if name in BY_NAME})
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether the function is given weights, and so applies them itself."""
+        return self.n_places > 0 or "weight" in self.names.values()
+
+    def call(self, function: UserFunction, label: Any, predictions: Any, data: Any) -> Any:
+        """Call the function; what it may leave out is given where it is there."""
+        found = {own: getattr(data, field) for own, field in self.names.items()}
+        named = {own: value for own, value in found.items() if value is not None}
+        places = [getattr(data, field) for field in ("weight", "group")[: self.n_places]]
+        return function(label, predictions, *places, **named)
 
 
 def adapt_objective(function: UserFunction) -> Callable[[FloatArray, Dataset], tuple[Any, Any]]:
     """Make the user's function an objective as `train` calls it, marked by `on_device` if the function is."""
-    n_fields = _count_fields(function, "the objective function")
+    fields = TakenFields.of(function, "the objective function")
 
     def objective(scores: Any, data: Any) -> Any:
         weight = data.weight
-        if n_fields > 0:
-            return function(data.label, scores, *(weight, data.group)[:n_fields])
         shape = scores.shape  # the function may do with them what it likes
-        result = function(data.label, scores)
-        if weight is None or not isinstance(result, (tuple, list)) or len(result) != 2:
+        result = fields.call(function, data.label, scores, data)
+        if fields.has_weight or weight is None or not isinstance(result, (tuple, list)) or len(result) != 2:
             return result
         to_array = data.array if isinstance(data, DeviceData) else host_array
         both = [to_array(values, f"the {what}") for what, values in zip(("gradient", "hessian"), result, strict=True)]
@@ -68,11 +100,11 @@ def adapt_metric(function: UserFunction, by_name: bool = False) -> MetricFunctio
 
     by_name  whether the function takes weights by the name `sample_weight`, as those of scikit-learn do
     """
-    n_fields = 0 if by_name else _count_fields(function, "the metric function")
+    of_peer = TakenFields(0, {"sample_weight": "weight"})
+    fields = of_peer if by_name else TakenFields.of(function, "the metric function")
 
     def metric(predictions: Any, data: Any) -> Any:
-        weighted = {"sample_weight": data.weight} if by_name and data.weight is not None else {}
-        found = function(data.label, predictions, *(data.weight, data.group)[:n_fields], **weighted)
+        found = fields.call(function, data.label, predictions, data)
         if isinstance(found, (tuple, list)):
             return found
         return getattr(function, "__name__", type(function).__name__), found, False  # as XGBoost has it: a loss

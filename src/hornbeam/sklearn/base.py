@@ -88,7 +88,8 @@ class HornbeamModel(
         Parameters of the training; docs/parameters.md has them under these names or aliases.
     objective
         Name, or function(y_true, y_pred) -> (gradient, hessian) of raw scores, which may take the weights as a third
-        argument and the sizes of queries as a fourth; weights are applied to what a function of two arguments returns.
+        argument and the sizes of queries as a fourth, or by the name `sample_weight`; weights are applied to what any
+        other function returns.
         Marked by `hornbeam.on_device` it works on arrays of the device that trains. None: "regression" for the
         regressor, "binary" or "multiclass" for the classifier, by the number of classes. The classifier also takes
         "multiclassova", and for two classes "focal", "cross_entropy" and "hinge", whose probabilities are 0 and 1.
@@ -494,6 +495,6 @@ class HornbeamModel(
 
         Keywords are those of `Booster.predict`; by place they come in LightGBM's order (`arguments.ORDER`).
         """
-        booster, choices = self._fitted, in_order(places, choices)
+        booster, choices = self._predicting, in_order(places, choices)
         result: NDArray[Any] = booster.predict(self._check_table(X, reset=False), **choices)
         return result

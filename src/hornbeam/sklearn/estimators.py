@@ -18,7 +18,8 @@ from hornbeam.core.log import warn
 from hornbeam.core.numerics import sigmoid
 from hornbeam.data.device_arrays import as_cupy, device_of, host_array, in_library_of
 from hornbeam.metrics import fit_to_outputs
-from hornbeam.objectives import MulticlassObjective
+from hornbeam.model.booster import Booster
+from hornbeam.objectives import MulticlassObjective, objective_from_dict
 from hornbeam.params.params import BY_NAME, Params, canonical_names
 from hornbeam.params.peer_arguments import PREDICT, takes_peer_arguments
 from hornbeam.sklearn import held_out
@@ -132,6 +133,16 @@ class HornbeamClassifier(StagedClassifier, ClassifierMixin, HornbeamModel):
         if self.booster_.objective.name == "multiclassova":
             return np.asarray(divided_by_sum(result))
         return result if result.ndim == 2 else np.column_stack((1.0 - result, result))
+
+    @property
+    def _predicting(self) -> Booster:
+        """The model, with probabilities where its own predictions are classes, or scores (multi:softmax)."""
+        booster = self._fitted
+        ways = ("predicts_classes", "predicts_scores")
+        if not any(getattr(booster.objective, way) for way in ways):
+            return booster
+        kept = {name: value for name, value in booster.objective.to_dict().items() if name not in ways}
+        return booster.with_objective(objective_from_dict(kept))
 
     @property
     def _has_labels(self) -> bool:

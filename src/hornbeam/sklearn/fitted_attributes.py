@@ -37,6 +37,11 @@ class FittedAttributes:
         return self.booster_
 
     @property
+    def _predicting(self) -> Booster:
+        """The model as this estimator asks it for predictions."""
+        return self._fitted
+
+    @property
     def best_iteration_(self) -> int:
         """Number of iterations that early stopping found best; 0 if it did not run."""
         return self._fitted.n_best

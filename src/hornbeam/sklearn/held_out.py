@@ -26,6 +26,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.sklearn.arguments import seed_of
+from hornbeam.sklearn.named_parameters import OF_FIT
 from hornbeam.sklearn.stage_scores import ScoredRows, first_score, training_scores
 from hornbeam.sklearn.target_columns import has_columns
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopException
@@ -77,7 +78,7 @@ def _mode(others: Mapping[str, Any]) -> bool | str | None:
 
 def wants_warm_start(others: Mapping[str, Any]) -> bool:
     """Say whether `fit` goes on from the model that there is."""
-    given = others.get("warm_start", False)
+    given = others.get("warm_start", OF_FIT["warm_start"])
     if not isinstance(given, (bool, np.bool_)):
         raise ParameterError(f"warm_start={given!r}: must be True or False")
     return bool(given)
@@ -119,18 +120,18 @@ def hold_out(estimator: Any, data: FitData) -> tuple[FitData, ScoreStopping | No
         return data, None
     if mode is False:
         return data, None
-    fraction = others.get("validation_fraction", 0.1)
+    fraction = others.get("validation_fraction", OF_FIT["validation_fraction"])
     if not data.pairs and mode == "auto" and _count_rows(data.X) <= MANY_ROWS:
         return data, None
     rounds = whole_number(others.get("n_iter_no_change", 10), "n_iter_no_change", 1)
-    tol = others.get("tol", 1e-7)
+    tol = others.get("tol", OF_FIT["tol"])
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
         raise ParameterError(f"tol={tol!r}: must be a number of at least 0")
     if not data.pairs and fraction is not None:
         data = _split(estimator, data, fraction)
     elif not data.pairs:
         data.pairs = [(data.X, data.y)]
-    scorer = _scorer(estimator, others.get("scoring", "loss"))
+    scorer = _scorer(estimator, others.get("scoring", OF_FIT["scoring"]))
     return data, ScoreStopping(rounds, float(tol), estimator, scorer, data.pairs[-1], len(data.pairs) - 1)
 
 

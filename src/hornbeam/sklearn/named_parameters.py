@@ -17,6 +17,9 @@ MODES = ("early_stopping", "n_iter_no_change")
 """Names that ask for early stopping: attributes only where they were given, since others ask whether there are such."""
 
 
+OF_FIT = {"warm_start": False, "scoring": "loss", "tol": 1e-7, "validation_fraction": 0.1}
+"""Parameters of scikit-learn's about the fit, and their defaults (held_out.py)."""
+
 SET_BY_FIT = ("booster_", "classes_", "feature_names_in_", "n_classes_", "n_features_in_")
 """Attributes that `fit` sets; those that are read from `booster_` ask for it."""
 
@@ -56,8 +59,8 @@ class NamedParameters(PeerAttributes):
         def __getattr__(self, name: str) -> Any:
             """Return a parameter; AttributeError for every other name that is not there."""
             others = type(self)._other_params if "_other_params" not in vars(self) else vars(self)["_other_params"]
-            if name in others:
-                return others[name]
+            if name in others or name in OF_FIT:
+                return others.get(name, OF_FIT.get(name))
             row = BY_NAME.get(name)
             if name in SET_BY_FIT and "booster_" not in vars(self):
                 raise NotFittedError(f"this {type(self).__name__} is not fitted, and has no {name}: call fit first")

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics import get_metrics
 from hornbeam.model.booster import Booster
-from hornbeam.params.params import Params
+from hornbeam.training.finished_models import params_of
 
 FloatArray = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def _scores(estimator: Any, scorer: Any, rows: ScoredRows) -> Iterator[float]:
 
 def _losses(estimator: Any, booster: Booster, rows: ScoredRows) -> Iterator[float]:
     objective = booster.objective
-    metrics = get_metrics(Params(metric=booster.metric, num_class=1), objective)
+    metrics = get_metrics(params_of(booster), objective)
     if not metrics:
         return
     table = estimator._check_table(rows.X, reset=False)

@@ -18,7 +18,7 @@ class Staged:
     """What both kinds of estimators share."""
 
     def _stages(self, X: Any, raw_score: bool) -> Iterator[NDArray[np.float64]]:
-        booster = self._fitted
+        booster = self._predicting
         return booster.staged_predict(self._check_table(X, reset=False), raw_score)
 
     if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class Staged:
         @property
         def _fitted(self) -> Booster:
             """The model."""
+
+        @property
+        def _predicting(self) -> Booster:
+            """The model as predictions ask it."""
 
         def _check_table(self, X: Any, reset: bool) -> Any:
             """Check features."""

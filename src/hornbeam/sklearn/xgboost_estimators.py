@@ -22,6 +22,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.dataset.dmatrix import DMatrix
 from hornbeam.model.xgboost_face import names_of
 from hornbeam.params.params import BY_NAME, Params
+from hornbeam.params.peer_parameters import VARIANTS
 from hornbeam.sklearn.arguments import UserFunction
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
@@ -153,14 +154,15 @@ class XGBoostModel(HornbeamModel):
 
 
 class XGBoostClasses(HornbeamClassifier):
-    """What XGBoost does with several classes."""
+    """What XGBoost does with classes."""
 
     def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Complete parameters as the target asks for, with XGBoost's hessians of several classes."""
+        """Complete parameters as the target asks for, with XGBoost's hessians and what its Booster predicts."""
         made = super()._with_objective(values)
         if made["objective"] == "multiclass":
             made.setdefault("multiclass_hessian_factor", MULTICLASS_FACTOR)
-        return made
+        name, way = VARIANTS.get(str(self.objective), ("", ""))
+        return {**made, way: True} if name == made["objective"] else made
 
 
 class XGBoostForest(XGBoostModel):
@@ -177,6 +179,10 @@ class XGBoostForest(XGBoostModel):
     ) -> None:
         self.colsample_bynode = colsample_bynode
         super().__init__(learning_rate=learning_rate, subsample=subsample, reg_lambda=reg_lambda, **kwargs)
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters that `train` takes for the one iteration of a forest."""
+        return {**super().get_xgb_params(), "num_parallel_tree": self.n_estimators}
 
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of one iteration of many trees."""

@@ -85,11 +85,12 @@ class Boosting:
         return self._scores_from(self.state.booster.init_scores, dataset)
 
     def _scores_from(self, constants: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
+        """Return constants and initial scores of the data, which stand in their place on a DMatrix."""
         scores = np.broadcast_to(constants[:, None], (len(constants), dataset.n_rows))
         if dataset.init_score is None:
             return scores
         self._check_outputs(dataset.init_score)
-        return scores + dataset.init_score
+        return np.array(dataset.init_score) if self.state.train_set.is_xgboosts else scores + dataset.init_score
 
     def start_on_device(self, dataset: Dataset) -> StartScores | None:
         """Return the same where the initial scores are on the device that trains; None: `start_scores` has to."""
@@ -97,7 +98,8 @@ class Boosting:
         if not isinstance(column, DeviceColumn):
             return None
         self._check_outputs(column)
-        return StartScores(self.state.booster.init_scores, column)
+        constants = self.state.booster.init_scores
+        return StartScores(np.zeros_like(constants) if self.state.train_set.is_xgboosts else constants, column)
 
     def _check_outputs(self, init_score: Column) -> None:
         n_outputs = self.state.objective.n_outputs
@@ -131,7 +133,8 @@ class Boosting:
 
     def evaluate(self, entry: EvaluatedSet, metric: Metric) -> list[tuple[str, float]] | None:
         """Evaluate a metric where the scores are; None: the host has to, with `scores`."""
-        return self.state.engine.evaluate(metric, self.state.objective, entry.dataset, entry.valid, self.forest_mean())
+        judged = self.state.objective.of_predictions
+        return self.state.engine.evaluate(metric, judged, entry.dataset, entry.valid, self.forest_mean())
 
     def forest_mean(self) -> ForestMean | None:
         """Say how scores are made of the engine's; None: they are the same."""

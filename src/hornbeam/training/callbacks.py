@@ -251,12 +251,14 @@ def prepare(
     validation_sets: Sequence[str],
     has_metrics: bool,
     only_training: bool = False,
+    is_xgboosts: bool = False,
 ) -> list[Callback]:
     """Return the callbacks of a training in their order, early stopping by the parameters included, and check them.
 
     validation_sets, has_metrics  see EarlyStopping.check
     only_training                 the training set is evaluated, and no other: early stopping is left out, as by
                                   LightGBM (the last fit of a GridSearchCV may have nothing else)
+    is_xgboosts                   whether a DMatrix is trained on: XGBoost's DART stops early, LightGBM's does not
     """
     if callable(callbacks):
         raise ParameterError("callbacks is one function; pass a list, also of one")
@@ -282,7 +284,7 @@ def prepare(
         if hasattr(callback, "check"):
             watched = only_training and getattr(callback, "watches_training", False)
             callback.check(["training"] if watched else validation_sets, has_metrics)
-    if params.boosting == "dart" and any(isinstance(callback, EarlyStopping) for callback in every):
+    if params.boosting == "dart" and not is_xgboosts and any(isinstance(callback, EarlyStopping) for callback in every):
         warn(
             "early stopping is off with boosting='dart': later rounds change earlier trees, so the best iteration "
             "could not be brought back; set num_iterations",

@@ -173,7 +173,8 @@ def _boost_together(
     """Run the iterations of all folds in step; callbacks see the means over the folds. Returns what `cv` does."""
     state = runs[0].state
     own_params, called = with_stopping(params, state.train_set, callbacks)
-    prepared = prepare(adapted(called), own_params, [VALID], bool(state.metrics or functions))
+    has_metrics, is_xgboosts = bool(state.metrics or functions), state.train_set.is_xgboosts
+    prepared = prepare(adapted(called), own_params, [VALID], has_metrics, is_xgboosts=is_xgboosts)
     members = [Member(run) for run in runs]
     hooks: list[Hook] = [CheckpointHook(), history]
     Loop(members, history.result, n_rounds, prepared, functions, history.enter, hooks).run()

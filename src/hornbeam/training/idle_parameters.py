@@ -17,6 +17,7 @@ from hornbeam.objectives import RANKING, CustomObjective
 from hornbeam.params.params import BY_NAME, USED_BY, Params
 from hornbeam.params.random_parts import BAGGING_FRACTIONS, FEATURE_FRACTIONS, samples_rows
 from hornbeam.training.state import TrainingState
+from hornbeam.training.xgboost_arguments import FILLED_IN
 from hornbeam.trees.contexts.feature_costs import PENALTIES
 
 
@@ -108,13 +109,15 @@ def _boost_from_average(situation: Situation) -> str | None:
         return f"with objective {situation.state.objective.name!r}, which starts from 0"
     if situation.params.base_score is not None:
         return "beside base_score, from which training starts"
-    return "beside init_score, from which training starts" if situation.state.train_set.init_score is not None else None
+    train_set = situation.state.train_set
+    has_scores = train_set.init_score is not None and not train_set.is_xgboosts
+    return "beside init_score, from which training starts" if has_scores else None
 
 
 def _base_score(situation: Situation) -> str | None:
     train_set = situation.state.train_set
-    if train_set.is_xgboosts and isinstance(situation.state.objective, CustomObjective):
-        return None  # nobody may have typed it: xgboost_arguments.py
+    if train_set.is_xgboosts:
+        return None  # rows without a margin start there
     return "beside init_score, from which training starts" if train_set.init_score is not None else None
 
 
@@ -252,8 +255,10 @@ def warn_of_idle(state: TrainingState, has_functions: bool) -> None:
 def warn_of_situation(situation: Situation) -> None:
     """Warn of what has no effect in a situation, and name the parameters of the peers."""
     params = situation.params
+    filled_in = FILLED_IN if situation.state.train_set.is_xgboosts else {}
     for name, rule in IDLE.items():
-        if getattr(params, name) != BY_NAME[name].default:
+        value, default = getattr(params, name), BY_NAME[name].default
+        if value != default and value != filled_in.get(name, default):
             why = rule(situation)
             if why is not None:
                 warn(f"{name} has no effect {why}", params.verbosity)

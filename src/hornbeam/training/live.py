@@ -14,26 +14,25 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
-from hornbeam.metrics import get_metrics
 from hornbeam.model.booster import Booster
-from hornbeam.objectives import CustomObjective
+from hornbeam.objectives import CustomObjective, get_objective
+from hornbeam.params.objective_names import FunctionBeside
 from hornbeam.params.params import Params, canonical_names
 from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import RESETTABLE, CallbackEnv, beyond_engine
 from hornbeam.training.evaluated_sets import TRAINING, EvaluatedSet
 from hornbeam.training.evaluations import Evaluation
-from hornbeam.training.function_calls import call_metric, metric_functions
+from hornbeam.training.finished_models import params_of
+from hornbeam.training.function_calls import metric_functions
 from hornbeam.training.idle_parameters import Situation, warn_of_situation
 from hornbeam.training.loop import Member
 from hornbeam.training.run import TrainingRun
 from hornbeam.training.state import TrainingState
-from hornbeam.training.xgboost_arguments import DEFAULTS, as_xgboosts, metric_name, ranks_of
+from hornbeam.training.xgboost_arguments import as_xgboosts, start_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,37 +71,9 @@ def go_on(booster: Booster, train_set: Any) -> None:
 
     Those of a model that was read are the ones that it keeps; XGBoost's own files keep none, and have its defaults.
     """
-    changes = dict(booster.to_come)
-    if booster.trained_with is not None:
-        params = booster.trained_with.replace(**changes)
-    else:
-        of_file = dict(booster.kept_params)
-        is_bare = booster.is_xgboosts and not set(of_file) & set(DEFAULTS)
-        start = as_xgboosts({}, train_set) if is_bare else {}
-        params = Params.from_dict({**start, **of_file, **changes})
+    params = params_of(booster, booster.to_come)
     booster.to_come = {}
     LiveTraining(params, train_set).take_over(booster)
-
-
-def evaluate_model(booster: Booster, data: Any, name: str, feval: Any) -> list[Evaluation]:
-    """Evaluate a model that has no training: by its predictions, on the metrics of its training."""
-    if not isinstance(data, Dataset):
-        raise DataError(f"data must be a hornbeam.Dataset, not {type(data).__name__}; wrap it: Dataset(X, label=y)")
-    objective = booster.objective
-    params = Params(metric=booster.metric, num_class=1)
-    metrics = get_metrics(params, objective, ranks_of(params, data))
-    raw = np.atleast_2d(np.ascontiguousarray(booster.predict(data, raw_score=True).T))
-    results = []
-    for metric in metrics:
-        metric.check(data, name)
-        pairs = metric.evaluate(data, raw, objective)
-        results += [
-            Evaluation(name, metric_name(own, metric, data), value, metric.higher_is_better) for own, value in pairs
-        ]
-    for function in metric_functions(feval):
-        found = call_metric(function, objective.predictions(raw), data)
-        results += [Evaluation(name, *one) for one in found]
-    return results
 
 
 class LiveTraining:
@@ -281,7 +252,15 @@ class LiveTraining:
         if isinstance(objective, CustomObjective):
             objective.function = function
             return
-        self.params = self.params.replace(objective=function)
-        model = self.booster.to_model()
-        custom = CustomObjective(function, objective.n_outputs).to_dict()
-        self._restart(Booster(replace(model, objective=custom)))
+        self.params = self.params.replace(**self._beside(function))
+        custom = get_objective(self.params, objective.n_targets)
+        self._restart(Booster(replace(self.booster.to_model(), objective=custom.to_dict())))
+
+    def _beside(self, function: Any) -> dict[str, Any]:
+        """Return the parameters by which a function has the gradients, as XGBoost does with data of its kind."""
+        if not self.train_set.is_xgboosts:
+            return {"objective": function}
+        named, base = self.params.objective_name, self.params.base_score
+        is_variant = self.params.predict_classes or self.params.predict_scores
+        start = {} if self.booster.trees else start_beside("" if is_variant else named, base)
+        return {**start, "objective": FunctionBeside(function, named)}

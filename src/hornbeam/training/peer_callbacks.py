@@ -17,12 +17,14 @@ from hornbeam.training.callbacks import (
     CallbackEnv,
     EarlyStopException,
     ResetParameter,
+    deviation,
     early_stopping,
     log_evaluation,
     record_evaluation,
     reset_parameter,
 )
 from hornbeam.training.xgboost_arguments import (
+    IN_FOLDS,
     EvaluationMonitor,
     LastMetricStopping,
     Log,
@@ -48,8 +50,8 @@ __all__ = [
 class TrainingCallback:
     """A callback as XGBoost's users write it: a class with some of these methods.
 
-    `evals_log[set][metric]` is a list, one value an evaluated iteration; sets and metrics bear XGBoost's names. An
-    epoch is the number of an iteration of this training, from 0.
+    `evals_log[set][metric]` is a list, one value an evaluated iteration, in `cv` a pair of mean and standard deviation;
+    sets and metrics bear XGBoost's names. An epoch is the number of an iteration of this training, from 0.
     """
 
     EvalsLog = Log
@@ -73,6 +75,15 @@ class TrainingCallback:
 
 NOTHING_BEST = -1
 """The best iteration where training ends for another reason."""
+
+
+def _entry(result: Any) -> tuple[str, str, Any]:
+    """Return what the log of callbacks has of an evaluation: set, metric, and a value or mean and deviation."""
+    metric, value = evaluation_of(result.metric, result.value)
+    stdv = deviation(result)
+    if stdv is None:
+        return set_name(result.dataset), metric, value
+    return IN_FOLDS.get(result.dataset, result.dataset), metric, (value, stdv)
 
 
 class _Watch:
@@ -119,8 +130,8 @@ class _After:
 
     def __call__(self, env: CallbackEnv) -> None:
         for result in env.evaluation_result_list:
-            metric, value = evaluation_of(result.metric, result.value)
-            self.watch.log.setdefault(set_name(result.dataset), {}).setdefault(metric, []).append(value)
+            name, metric, score = _entry(result)
+            self.watch.log.setdefault(name, {}).setdefault(metric, []).append(score)
         if self.watch.call("after_iteration", env.model, env.iteration - env.begin_iteration, self.watch.log):
             raise EarlyStopException(NOTHING_BEST)
 
@@ -161,6 +172,11 @@ class EarlyStopping(LastMetricStopping):
         Whether the model keeps the iterations up to the best one alone.
     min_delta
         Improvement that counts.
+
+    Attributes
+    ----------
+    stopping_history, best_scores
+        `[set][metric]`: every value that it looked at, and those that were the best so far.
     """
 
     EvalsLog = Log
@@ -178,6 +194,8 @@ class EarlyStopping(LastMetricStopping):
         if not min_delta >= 0.0:
             raise ParameterError(f"min_delta={min_delta!r}: must be >= 0")
         self.metric_name, self.data_name, self.min_delta, self.save_best = metric_name, data_name, min_delta, save_best
+        self.stopping_history: Log = {}
+        self.best_scores: Log = {}
 
     def __call__(self, env: CallbackEnv) -> None:
         """Look at the chosen evaluation."""
@@ -192,11 +210,26 @@ class EarlyStopping(LastMetricStopping):
                 f"EarlyStopping(metric_name={self.metric_name!r}, data_name={self.data_name!r}): there are "
                 f"{', '.join(there)}"
             )
+        if env.iteration == env.begin_iteration:
+            self.stopping_history, self.best_scores = {}, {}
+        for result in chosen[-1:]:
+            self._enter(result)
         env.evaluation_result_list = chosen
         try:
             super().__call__(env)
         finally:
             env.evaluation_result_list = every
+
+    def _enter(self, result: Any) -> None:
+        """Enter an evaluation into the attributes."""
+        name, metric, score = _entry(result)
+        self.stopping_history.setdefault(name, {}).setdefault(metric, []).append(score)
+        best = self.best_scores.setdefault(name, {}).setdefault(metric, [])
+        before = best[-1][0] if best and isinstance(best[-1], tuple) else best[-1] if best else None
+        value = score[0] if isinstance(score, tuple) else score
+        rises = result.higher_is_better if self.maximize is None else self.maximize
+        if before is None or (value - before if rises else before - value) > self.min_delta:
+            best.append(score)
 
 
 class TrainingCheckPoint(TrainingCallback):

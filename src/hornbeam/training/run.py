@@ -162,7 +162,7 @@ class TrainingRun:
         for metric in state.metrics:
             values = self.boosting.evaluate(entry, metric)
             if values is None:
-                values = metric.evaluate(dataset, scores(), state.objective, arithmetic)
+                values = metric.evaluate(dataset, scores(), state.objective.of_predictions, arithmetic)
             results += [
                 Evaluation(entry.name, metric_name(name, metric, state.train_set), value, metric.higher_is_better)
                 for name, value in values

@@ -36,6 +36,7 @@ from hornbeam.objectives.device_functions import is_on_device
 from hornbeam.objectives.position_bias import PositionBias
 from hornbeam.objectives.targets import of_output
 from hornbeam.params.given import GivenParams
+from hornbeam.params.objective_names import FunctionBeside
 from hornbeam.params.params import Params
 from hornbeam.params.random_parts import samples_rows
 from hornbeam.training.callbacks import beyond_engine
@@ -120,11 +121,11 @@ class TrainingState:
             )
         params = self.params = self._settled(params)
         params = self.params = with_default_metric(params, train_set)
-        self.metrics: list[Metric] = get_metrics(params, self.objective, ranks_of(params, train_set))
+        self.metrics: list[Metric] = get_metrics(params, self.objective.of_predictions, ranks_of(params, train_set))
         if start is not None:
             check_start(start, train_set, params, self.objective)
         self._given = params.given
-        train_set.construct(params, None if start is None else start.levels)
+        train_set.begin_training(params, None if start is None else start.levels)
         self._check_encoding()
         params = self.params = params.replace(**vars(train_set.bin_params))  # the model keeps what the bins came from
         params = self.params = with_feature_weights(params, train_set)
@@ -237,7 +238,10 @@ class TrainingState:
     @property
     def given_params(self) -> dict[str, Any]:
         """The parameters that the training was given, and its objective, by canonical name."""
-        return {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
+        given = {name: getattr(self.params, name) for name in ("objective", *sorted(self._given))}
+        if isinstance(self.params.objective, FunctionBeside):
+            given["objective"] = self.params.objective.named
+        return given
 
     def _new_booster(self, start: Booster | None) -> Booster:
         """Make the Booster that will grow: empty, or a copy of the model to train on."""
@@ -268,11 +272,15 @@ class TrainingState:
         booster.is_xgboosts = self.train_set.is_xgboosts
         booster.types = getattr(self.train_set, "feature_types", None)
         booster.stops_at_best = not self.train_set.is_xgboosts or self.train_set.is_estimators
+        if start is not None and not booster.stops_at_best:
+            booster.n_best = start.n_best
+            booster.take_attributes(start.attributes())
         return booster
 
     def first_scores(self) -> NDArray[np.float64]:
         """Return the constants that training starts from, float64 (n_outputs,)."""
-        return first_scores(self.objective, self.train_set, self.engine.device_name, self.params.base_score)
+        data = self.train_set
+        return first_scores(self.objective, data, self.engine.device_name, self.params.base_score, data.is_xgboosts)
 
     def check_evaluated(self, name: str, dataset: Dataset) -> bool:
         """Check and bin a data set to evaluate, once; returns whether the engine will keep scores for it."""

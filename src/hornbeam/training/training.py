@@ -165,7 +165,8 @@ def _boost(
     others = [entry.name for entry in state.evaluated if not entry.is_learned]
     only_training = bool(state.evaluated) and not others
     params, callbacks = with_stopping(state.params, state.train_set, callbacks)
-    prepared = prepare(adapted(callbacks), params, others, bool(state.metrics or functions), only_training)
+    has_metrics, is_xgboosts = bool(state.metrics or functions), state.train_set.is_xgboosts
+    prepared = prepare(adapted(callbacks), params, others, has_metrics, only_training, is_xgboosts)
     saves_best = any(getattr(callback, "save_best", False) for callback in prepared)
     if saves_best and goes_on:
         raise ParameterError(

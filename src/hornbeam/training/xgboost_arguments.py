@@ -24,8 +24,9 @@ from hornbeam.core.numerics import log
 from hornbeam.dataset.dataset import Dataset
 from hornbeam.metrics.ranked_lists import WHOLE_LIST
 from hornbeam.objectives import ALL_OBJECTIVES
-from hornbeam.params.objective_names import SPELLINGS
+from hornbeam.params.objective_names import SPELLINGS, FunctionBeside
 from hornbeam.params.params import BY_NAME, Params, whole_number
+from hornbeam.params.peer_parameters import OBJECTIVE_NAMES, VARIANTS
 from hornbeam.params.xgboost_metrics import xgboosts_name
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopping, LogEvaluation, RecordEvaluation, deviation
 
@@ -96,8 +97,8 @@ class LastMetricStopping(EarlyStopping):
             env.evaluation_result_list = every
 
 
-Log = dict[str, dict[str, list[float]]]
-"""Evaluations by set and metric, one value an iteration: what XGBoost's callbacks are given, and call so."""
+Log = dict[str, dict[str, list[Any]]]
+"""Evaluations by set and metric, one value an iteration, in `cv` a pair: what XGBoost's callbacks are given."""
 
 
 class EvaluationMonitor(LogEvaluation):
@@ -155,7 +156,7 @@ def as_xgboosts(params: Any, train_set: Any) -> Any:
     made = _dict_of(params)
     if made.get("num_target") == train_set.n_targets:
         del made["num_target"]
-    if _whole(made.get("num_class")) > 1 and all(made.get(name) is None for name in _OBJECTIVE_NAMES):
+    if _whole(made.get("num_class")) > 1 and all(made.get(name) is None for name in OBJECTIVE_NAMES):
         made["objective"] = "multi:softmax"
     signs = made.get("monotone_constraints")
     if isinstance(signs, (list, tuple)) and len(signs) < train_set.n_features:
@@ -217,6 +218,12 @@ MULTICLASS_FACTOR = 2.0
 DART = {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": -1, "uniform_drop": True, "xgboost_dart_mode": True}
 """The same for boosting="dart"."""
 
+FILLED_IN = {
+    **DEFAULTS, **DART, "lambdarank_truncation_level": MOST_PAIRS, "multiclass_hessian_factor": MULTICLASS_FACTOR,
+    "max_delta_step": POISSON_STEP,
+}  # fmt: skip
+"""All values that parameters may have which nobody has typed."""
+
 
 def _with_defaults(params: dict[Any, Any]) -> dict[Any, Any]:
     """Return parameters with XGBoost's defaults in the place of those that are not there."""
@@ -268,15 +275,18 @@ OF_LISTS = {"lambdarank": "ndcg", "pairwise": "ndcg", "rank_map": "map"}
 """The same of ranking objectives, at the rank up to which they learn."""
 
 
-def with_default_metric(params: Params, train_set: Dataset) -> Params:
-    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given."""
-    if not train_set.is_xgboosts or params.metric is not None:
+def with_default_metric(params: Params, trained: Any) -> Params:
+    """Return the parameters of a training on a DMatrix with XGBoost's metric of the objective, where none is given.
+
+    trained  the data, or the model that was made
+    """
+    if not trained.is_xgboosts or params.metric is not None:
         return params
-    objective = str(params.objective)
+    objective = params.objective_name
     if objective in OF_LISTS:
         at = "" if params.lambdarank_sampled_pairs else f"@{params.lambdarank_truncation_level}"
         return params.replace(metric=OF_LISTS[objective] + at)
-    if callable(params.objective) and params.num_class == 1:
+    if objective == "custom" and params.num_class == 1:
         objective = "regression"  # XGBoost's where none is named
     return params.replace(metric=DEFAULT_METRICS[objective]) if objective in DEFAULT_METRICS else params
 
@@ -332,7 +342,7 @@ def takes_xgboost_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise ParameterError(f"obj={objective!r}: must be a function of scores and dataset")
             params = places.pop(0) if places else named.pop("params", None)
             is_begun = any(named.get(name) is not None for name in ("xgb_model", "init_model"))
-            places.insert(0, _with_objective(params, objective, has_xgboosts_ways(data) and not is_begun))
+            places.insert(0, _with_objective(params, objective, has_xgboosts_ways(data), not is_begun))
         made = _callbacks(given, has_xgboosts_ways(data))
         if made:
             named["callbacks"] = [*(named.get("callbacks") or []), *made]
@@ -386,25 +396,37 @@ def _says_rounds(params: Any) -> bool:
     return any(name in BY_NAME and BY_NAME[name].name == "num_iterations" for name in names)
 
 
-def _with_objective(params: Any, objective: Any, starts: bool) -> Any:
-    """Return parameters with an objective function; starts: a training on a DMatrix begins, where XGBoost's does.
+def _with_objective(params: Any, objective: Any, is_xgboosts: bool, starts: bool) -> Any:
+    """Return parameters with an objective function, for a DMatrix beside the objective that they name.
 
-    That is the score which predicts 0.5, or base_score, by the link of the objective that is named besides.
+    is_xgboosts  whether that is so
+    starts       whether a training begins, where XGBoost's does
     """
     if isinstance(params, Params):
         return params.replace(objective=objective)
     given = _dict_of(params or {})
-    others = {name: value for name, value in given.items() if name not in _OBJECTIVE_NAMES}
-    named = SPELLINGS.get(str(next((given[name] for name in _OBJECTIVE_NAMES if name in given), None)), "")
-    link, base = getattr(ALL_OBJECTIVES.get(named), "link", "identity"), given.get("base_score")
-    if starts and (base is None or (link in ("sigmoid", "exp") and isinstance(base, (int, float)))):
-        value = np.array([0.5 if base is None else base], np.float64)
-        odds = value / (1.0 - value) if link == "sigmoid" else value
-        others["base_score"] = float(log(odds)[0]) if link in ("sigmoid", "exp") else float(value[0])
-    return {**others, "objective": objective}
+    others = {name: value for name, value in given.items() if name not in OBJECTIVE_NAMES}
+    if not is_xgboosts:
+        return {**others, "objective": objective}
+    spelled = str(next((given[name] for name in OBJECTIVE_NAMES if given.get(name) is not None), None))
+    name, way = VARIANTS.get(spelled, (SPELLINGS.get(spelled, ""), None))
+    others |= {} if way is None else {way: True}
+    if starts:
+        others |= start_beside(name if way is None else "", given.get("base_score"))
+    return {**others, "objective": FunctionBeside(objective, name) if name in ALL_OBJECTIVES else objective}
 
 
-_OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+def start_beside(named: str, base: Any) -> dict[str, float]:
+    """Return `base_score` of an objective function: the score that predicts 0.5, or base, by an objective's link.
+
+    {}: base is one already
+    """
+    link = getattr(ALL_OBJECTIVES.get(named), "link", "identity")
+    if base is not None and not (link in ("sigmoid", "exp") and isinstance(base, (int, float))):
+        return {}
+    value = np.array([0.5 if base is None else base], np.float64)
+    odds = value / (1.0 - value) if link == "sigmoid" else value
+    return {"base_score": float(log(odds)[0]) if link in ("sigmoid", "exp") else float(value[0])}
 
 
 def _callbacks(given: dict[str, Any], is_xgboosts: bool) -> list[Any]:

@@ -243,7 +243,8 @@ class TreeRows:
         "Constraints",
         "Groups of features that may be used together on the way from the root to a leaf: lists of names or numbers, "
         'or a string (`"[0,1,2],[2,3]"`); `"no_interactions"` and `"pairwise"`: all groups of one feature, or of two. '
-        "A feature in no group stands alone.",
+        'A feature in no group stands alone; `[["a", "b"], "rest"]`, or scikit-learn\'s name of the parameter, makes '
+        "one group of all such.",
         aliases=("interaction_cst",),
     )
     feature_contri: str | tuple[float, ...] | None = parameter(
