@@ -84,7 +84,7 @@ def test_the_model_keeps_what_was_chosen_and_what_was_given():
     X = rows(0, 2_000)
     data = hb.Dataset(X, label=1.0 * (X[:, 0] > 2.0))
     kept = [
-        hb.train({**QUIET, "objective": "binary", **given}, data, 2).params
+        hb.train({**QUIET, "objective": "binary", **given}, data, 2).kept_params
         for given in ({}, {"reg_lambda": 0.0}, {"reg_lambda": 0.0, "min_child_weight": 1e-3}, {"lambda_l2": 7.0})
     ]
     assert [{name: params[name] for name in RARE if name in params} for params in kept] == [
@@ -108,7 +108,7 @@ def test_a_negative_limit_of_steps_is_no_limit_and_not_left_open():
     data = hb.Dataset(X, label=np.exp(X[:, 0]))
     models = [hb.train({**QUIET, "objective": "gamma", "max_delta_step": limit}, data, 3) for limit in (-1.0, 0.0)]
     assert models[0].fingerprint() == models[1].fingerprint()
-    assert "max_delta_step" not in models[0].params
+    assert "max_delta_step" not in models[0].kept_params
 
 
 def test_what_is_chosen_is_told(caplog):

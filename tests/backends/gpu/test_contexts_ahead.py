@@ -132,7 +132,7 @@ OPTIONS = {
     "bag, high precision": {"bagging_fraction": 0.6, "bagging_freq": 1, "precision": "high"},
     "levels": {},
     "bundles": {},
-    "many leaves": {"num_leaves": 600, "min_data_in_leaf": 2},
+    "many leaves": {"num_leaves": 600, "min_data_in_leaf": 1},
     "16 bins, 1 output of 3": {"objective": "multiclass", "num_class": 3, "max_bin": 15},
 }
 
