@@ -63,8 +63,8 @@ def table(seed: int = 1, n_rows: int = 700, levels: bool = False, bundles: bool 
     return X, y
 
 
-def dataset(levels: bool = False, bundles: bool = False) -> hb.Dataset:
-    X, y = table(levels=levels, bundles=bundles)
+def dataset(levels: bool = False, bundles: bool = False, n_rows: int = 700) -> hb.Dataset:
+    X, y = table(n_rows=n_rows, levels=levels, bundles=bundles)
     X = sparse.csr_matrix(X) if bundles else X
     return hb.Dataset(X, label=y, categorical_features=[5, 6] if levels else [])
 
@@ -132,7 +132,7 @@ OPTIONS = {
     "bag, high precision": {"bagging_fraction": 0.6, "bagging_freq": 1, "precision": "high"},
     "levels": {},
     "bundles": {},
-    "many leaves": {"num_leaves": 600, "min_data_in_leaf": 1},
+    "many leaves": {"num_leaves": 600, "min_data_in_leaf": 2},
     "16 bins, 1 output of 3": {"objective": "multiclass", "num_class": 3, "max_bin": 15},
 }
 
@@ -150,7 +150,7 @@ def test_tree_in_context_is_the_same_however_it_is_finished(gpu, monkeypatch, as
         params["monotone_constraints"] = [0 if feature in (5, 6) else sign for feature, sign in enumerate(SIGNS)]
 
     def train(device):
-        data = dataset(option == "levels", option == "bundles")
+        data = dataset(option == "levels", option == "bundles", 1300 if option == "many leaves" else 700)
         if option == "bundles":
             assert bundles_of(data.construct(hb.Params.from_dict(params)).binned) is not None
         if "num_class" in params:
