@@ -289,7 +289,27 @@ def test_dumps_hold_the_trees(tmp_path):
     their_tree, our_tree = json.loads(theirs.get_dump(dump_format="json", with_stats=True)[0]), trees[0]
     assert set(our_tree) == set(their_tree)
     with pytest.raises(hb.ParameterError, match="dump_format"):
-        model.get_dump(dump_format="dot")
+        model.get_dump(dump_format="yaml")
+
+
+@pytest.mark.parametrize("with_stats", [False, True])
+def test_dumps_for_graphviz_are_xgboosts(tmp_path, with_stats):
+    table = np.column_stack([np.where(X[:, 0] > 1.5, np.nan, X[:, 0]), X[:, 1]])
+    theirs = xgboost.train({"max_depth": 3}, xgboost.DMatrix(table, NUMBER, feature_names=["a", "b"]), 3)
+    theirs.save_model(tmp_path / "model.json")
+    ours = hb.Booster(model_file=tmp_path / "model.json").get_dump(dump_format="dot", with_stats=with_stats)
+    expected = theirs.get_dump(dump_format="dot", with_stats=with_stats)
+
+    def edges(text):
+        return [line for line in text.splitlines() if "->" in line or "leaf" in line or not any(map(str.isdigit, line))]
+
+    assert [edges(text) for text in ours] == [edges(text) for text in expected]
+    assert all(text.count("cover=") == (text.count("[ label=") if with_stats else 0) for text in ours)
+
+
+def test_names_in_dumps_for_graphviz_may_have_quotes():
+    model = hb.train(SMALL, hb.DMatrix(X, NUMBER, feature_names=['say "a"', *map(str, range(1, X.shape[1]))]), 2)
+    assert 'say \\"a\\"<' in "".join(model.get_dump(dump_format="dot"))
 
 
 def test_models_are_loaded_saved_and_copied(tmp_path, booster):

@@ -8,6 +8,7 @@ braces go to `yes`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,11 @@ from hornbeam.trees.tree import Tree
 
 
 def dump(model: ModelData, with_stats: bool, dump_format: str) -> list[str]:
-    """Return one text a tree, "text" or "json"."""
-    if dump_format not in ("text", "json"):
-        raise ParameterError(
-            f"dump_format={dump_format!r}: must be 'text' or 'json'; hornbeam.create_tree_digraph makes pictures"
-        )
-    out = Outgoing(model, is_like_predict=True)
-    trees = [_nested(tree, out, with_stats) for tree in out.trees]
-    return [json.dumps(tree) if dump_format == "json" else "".join(_lines(tree, with_stats)) for tree in trees]
+    """Return one text a tree, "text", "json" or "dot"."""
+    if dump_format not in WRITERS:
+        raise ParameterError(f"dump_format={dump_format!r}: must be one of {', '.join(map(repr, WRITERS))}")
+    out, write = Outgoing(model, is_like_predict=True), WRITERS[dump_format]
+    return [write(_nested(tree, out, with_stats)) for tree in out.trees]
 
 
 def _nested(tree: Tree, out: Outgoing, with_stats: bool) -> dict[str, Any]:
@@ -61,17 +59,48 @@ def _nested(tree: Tree, out: Outgoing, with_stats: bool) -> dict[str, Any]:
     return made(order[0], 0)
 
 
-def _lines(node: dict[str, Any], with_stats: bool, depth: int = 0) -> list[str]:
-    indent = "\t" * depth
-    if "leaf" in node:
-        stats = f",cover={node['cover']:.9g}" if with_stats else ""
-        return [f"{indent}{node['nodeid']}:leaf={node['leaf']:.9g}{stats}\n"]
+def _test(node: dict[str, Any]) -> str:
+    """Return what a node asks."""
     condition = node["split_condition"]
     if isinstance(condition, list):
-        test = f"{node['split']}:{{{','.join(map(str, condition))}}}"
-    else:
-        test = f"{node['split']}<{condition:.9g}"
-    stats = f",gain={node['gain']:.9g},cover={node['cover']:.9g}" if with_stats else ""
-    ways = f"yes={node['yes']},no={node['no']},missing={node['missing']}"
-    line = f"{indent}{node['nodeid']}:[{test}] {ways}{stats}\n"
-    return [line, *(text for child in node["children"] for text in _lines(child, with_stats, depth + 1))]
+        return f"{node['split']}:{{{','.join(map(str, condition))}}}"
+    return f"{node['split']}<{condition:.9g}"
+
+
+def _stats(node: dict[str, Any]) -> list[str]:
+    """Return the figures of a node, where it has some."""
+    return [f"{name}={node[name]:.9g}" for name in ("gain", "cover") if name in node]
+
+
+def _lines(node: dict[str, Any], depth: int = 0) -> list[str]:
+    indent = "\t" * depth
+    if "leaf" in node:
+        leaf = f"{node['nodeid']}:leaf={node['leaf']:.9g}"
+        return [f"{indent}{','.join([leaf, *_stats(node)])}\n"]
+    ways = [f"{way}={node[way]}" for way in ("yes", "no", "missing")]
+    line = f"{indent}{node['nodeid']}:[{_test(node)}] {','.join([*ways, *_stats(node)])}\n"
+    return [line, *(text for child in node["children"] for text in _lines(child, depth + 1))]
+
+
+def _dot_lines(node: dict[str, Any]) -> list[str]:
+    """Return a node, its edges and its children in Graphviz's language; the edge of missing values is blue."""
+    number = node["nodeid"]
+    first = f"leaf={node['leaf']:.9g}" if "leaf" in node else _test(node)
+    label = "\n".join([first, *_stats(node)]).replace("\\", "\\\\").replace('"', '\\"')
+    lines = ["", f'    {number} [ label="{label}" ]']
+    for way in ("yes", "no") if "leaf" not in node else ():
+        text, color = (f"{way}, missing", "#0000FF") if node[way] == node["missing"] else (way, "#FF0000")
+        lines.append(f'    {number} -> {node[way]} [label="{text}" color="{color}"]')
+    return [*lines, *(line for child in node.get("children", ()) for line in _dot_lines(child))]
+
+
+def _dot(tree: dict[str, Any]) -> str:
+    return "\n".join(["digraph {", "    graph [ rankdir=TB ]", *_dot_lines(tree), "}"])
+
+
+WRITERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "text": lambda tree: "".join(_lines(tree)),
+    "json": json.dumps,
+    "dot": _dot,
+}
+"""What makes the text of a tree, by the format."""
