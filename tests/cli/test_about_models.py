@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import hornbeam as hb
-
-
-def needs(package: str) -> pytest.MarkDecorator:
-    missing = importlib.util.find_spec(f"hornbeam.{package}") is None
-    return pytest.mark.skipif(missing, reason=f"there is no package hornbeam.{package} yet")
 
 
 def test_inspect_tells_the_facts_of_a_model(run):
@@ -82,7 +75,6 @@ def test_convert_to_hornbeam_writes_the_model(run):
     assert shown["fingerprint"] == hb.load("copy.json").fingerprint() == hb.load("m.json").fingerprint()
 
 
-@needs("convert")
 def test_convert_to_lightgbm_and_back(run):
     run("convert", "m.json", "--to", "lightgbm", "-o", "m.txt")
     run("convert", "m.txt", "-o", "back.json")
@@ -92,7 +84,6 @@ def test_convert_to_lightgbm_and_back(run):
     assert (hb.load("back.json").predict(codes) == hb.load("m.json").predict(frame)).all()
 
 
-@needs("explain")
 def test_contributions_add_up_to_raw_scores(run):
     booster, frame = hb.load("m.json"), pd.read_csv("test.csv")
     run("explain", "m.json", "test.csv", "-o", "c.csv")
@@ -106,7 +97,6 @@ def test_contributions_add_up_to_raw_scores(run):
     assert "age" in run("explain", "m.json", "test.csv", "--top", "9").stdout
 
 
-@needs("report")
 def test_a_report_is_written(run):
     shown = json.loads(run("report", "m.json", "test.csv", "-l", "y", "-o", "r.html", "--json").stdout)
     assert shown["report"] == "r.html" and "<html" in Path("r.html").read_text(encoding="utf-8").lower()
