@@ -149,18 +149,14 @@ class Gradients(Protocol):
         """Round the gradients of one output to fixed point, see fixed_point.py."""
 
 
-class Growth(Protocol):
-    """The tree that is growing: rows, histograms, splits."""
+class Steps(Protocol):
+    """The operations that a round of growth is made of (steps.py)."""
 
-    rounds_are_costly: bool
-    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
-    nodes_are_costly: bool
-    """Whether a node more costs more than a round."""
-    slot_bytes: int
-    """Bytes of one histogram."""
+    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
+        """Move the rows of each node to its children's places: left from begin on, right up to end.
 
-    def begin_tree(self, n_slots: int) -> Root:
-        """Start a tree on all chosen rows, with room for n_slots histograms, or for fewer: see Root."""
+        Returns the number of rows that went left, int64 (n_nodes,).
+        """
 
     def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
         """Sum gradients and hessians per (node, feature, bin) into the nodes' slots."""
@@ -186,17 +182,25 @@ class Growth(Protocol):
         calls before, plus i. The engine keeps the sets until the next tree begins.
         """
 
+
+class Growth(Steps, Protocol):
+    """The tree that is growing: rows, histograms, splits."""
+
+    rounds_are_costly: bool
+    """Whether a round more costs more than some per cent of wasted rows: see frontier.next_batch."""
+    nodes_are_costly: bool
+    """Whether a node more costs more than a round."""
+    slot_bytes: int
+    """Bytes of one histogram."""
+
+    def begin_tree(self, n_slots: int) -> Root:
+        """Start a tree on all chosen rows, with room for n_slots histograms, or for fewer: see Root."""
+
     def left_sets(self, numbers: NDArray[np.int32]) -> NDArray[np.uint32]:
         """Return the bins that go left at categorical splits of the growing tree.
 
         numbers  int32 (n,)  in  as in the splits' records
         returns  uint32 (n, BinnedData.set_words), bits as in tree.code_bits
-        """
-
-    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """Move the rows of each node to its children's places: left from begin on, right up to end.
-
-        Returns the number of rows that went left, int64 (n_nodes,).
         """
 
     def expand(
@@ -206,7 +210,7 @@ class Growth(Protocol):
 
         batch  dtypes.EXPANSION (n_nodes,)  in
 
-        The same as the operations above in sequence (steps.expand_in_steps), for engines that can do better in one go.
+        The same as the operations of Steps in sequence (steps.expand_in_steps), for engines that do better in one go.
         The child with fewer rows, or the left one of equals, gets the spare slot, the other one its parent's.
 
         Returns the number of rows that went left, int64 (n_nodes,), and the best splits of both children, dtypes.SPLIT

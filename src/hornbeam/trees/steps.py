@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.core.dtypes import SPLIT
+from hornbeam.trees.engine import Steps
 from hornbeam.trees.records import Segments
 from hornbeam.trees.splitting import SplitRules, can_split
-
-
-class Steps(Protocol):
-    """The operations of a round: see engine.Engine."""
-
-    def partition(self, nodes: Segments, splits: NDArray[np.void]) -> NDArray[np.int64]:
-        """Move rows to the children's places."""
-
-    def build_histograms(self, nodes: Segments, slots: NDArray[np.int32]) -> None:
-        """Sum the nodes' rows."""
-
-    def subtract(self, parent_slots: NDArray[np.int32], child_slots: NDArray[np.int32]) -> None:
-        """Get the larger children."""
-
-    def find_splits(
-        self,
-        nodes: Segments,
-        slots: NDArray[np.int32],
-        gradient: NDArray[np.int64],
-        hessian: NDArray[np.int64],
-        rules: SplitRules,
-    ) -> NDArray[np.void]:
-        """Find the best splits."""
 
 
 def expand_in_steps(
