@@ -99,16 +99,26 @@ def test_the_smaller_side_is_summed(tune, monkeypatch):
     assert (side == RIGHT) == (2 * n_left > n_rows) and min(n_left, n_rows - n_left) < n_rows / 4
 
 
-def test_counters_are_emptied_before_they_are_full(tune, passes):
+def test_counters_are_emptied_before_they_are_full(tune, monkeypatch):
     """A piece has over 100,000 rows of the side that is summed in one bin, more than a packed counter takes."""
     rng = np.random.default_rng(0)
-    X = (rng.random((600_000, 2)) < [0.5, 0.1]) * 1.0  # most rows of a side are in one bin of the feature that splits it
+    X = rng.integers(0, 2, (600_000, 2)) * 1.0
     train_set = hb.Dataset(X, label=X[:, 0] + 0.5 * X[:, 1] * X[:, 0], weight=rng.uniform(0.5, 1.0, len(X)))
     params = {"objective": "regression", "num_leaves": 4, "verbosity": -1, "device": "cpu"}
     expected = hb.train({**params, "num_threads": 1}, train_set, 1)
     tune(**STAY, dense_steps_ns=0, thread_ns=1, pieces_per_thread=1)
+    partition, sums = SinglePass.partition, []
+
+    def summed(self, nodes, splits):
+        n_left = partition(self, nodes, splits)
+        left, whole = int(splits["left_hessian"][0]), self._growth.rounded.root.hessian
+        of_side = left if self._summed[0] == LEFT else whole - left
+        sums.append((self._columns.slots.partials[: self._first[1], :, 1].sum(), 2 * of_side))  # of both features
+        return n_left
+
+    monkeypatch.setattr(SinglePass, "partition", summed)
     assert hb.train({**params, "num_threads": 2}, train_set, 1).fingerprint() == expected.fingerprint()
-    assert passes and expected.trees[0].n_leaves == 3
+    assert sums[0][0] == sums[0][1] > 2 * 2**32
 
 
 @pytest.mark.parametrize(("n_threads", "most_sums"), [(1, 0), (2, 0), (2, 1 << 37)])
