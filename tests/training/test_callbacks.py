@@ -454,3 +454,19 @@ def test_an_environment_is_made_by_its_names():
     model = train(rounds=2)
     env = hb.callback.CallbackEnv(model=model, iteration=1, begin_iteration=0, end_iteration=2, learning_rate=0.1)
     assert env.model is model
+
+
+def test_fewer_rows_in_a_leaf_give_later_trees_more_leaves(device):
+    """The first tree has as many leaves as 200 rows in each allow; later ones have all of num_leaves."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    data = hb.Dataset(X, label=X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=1000))
+    params = {"num_leaves": 63, "min_data_in_leaf": 200, "verbosity": -1}
+    schedule = {"min_data_in_leaf": [200, 5, 100]}
+    model, expected = (
+        hb.train({**params, "device": where}, data, 3, callbacks=[hb.reset_parameter(**schedule)])
+        for where in (device, "reference")
+    )
+    assert model.fingerprint() == expected.fingerprint()
+    leaves = [tree.n_leaves for tree in model.trees]
+    assert leaves[0] <= 5 and leaves[1] == 63 and leaves[2] <= 10
