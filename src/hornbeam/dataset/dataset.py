@@ -26,6 +26,7 @@ from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.streams.table import UnheldTable
 from hornbeam.data.target_encoding import EncodedLevels
 from hornbeam.dataset.agreement import check_agreement
+from hornbeam.dataset.file_columns import keeps_arguments
 from hornbeam.dataset.kept import KeptTable
 from hornbeam.dataset.names import check_names, positions_of
 from hornbeam.dataset.opened import open_data
@@ -131,6 +132,7 @@ class Dataset(PeerMethods):
     _has_warned_of_categories = False
 
     @takes_peer_arguments(DATASET)
+    @keeps_arguments
     def __init__(
         self,
         data: Any,

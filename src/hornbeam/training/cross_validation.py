@@ -13,6 +13,7 @@ from hornbeam.core.errors import ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.file_columns import take_file_columns
 from hornbeam.model.booster import Booster
 from hornbeam.model.cv_booster import CVBooster
 from hornbeam.params.params import Params
@@ -110,6 +111,7 @@ def cv(
     >>> list(history)
     ['valid auc-mean', 'valid auc-stdv']
     """
+    params = take_file_columns(params, [train_set])
     params = params if isinstance(params, Params) else Params.from_dict(params)
     is_xgboosts = has_xgboosts_ways(train_set)
     if as_pandas and not is_xgboosts:

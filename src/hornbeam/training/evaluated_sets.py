@@ -33,6 +33,13 @@ class EvaluatedSet:
         return self.is_training or self.name == TRAINING
 
 
+def data_sets_of(valid_sets: ValidSets) -> list[Any]:
+    """Return what stands for validation sets, however they are given; `named_sets` checks it."""
+    given: Any = valid_sets.values() if isinstance(valid_sets, Mapping) else valid_sets
+    several = given if isinstance(given, Iterable) else () if given is None else (given,)
+    return [entry[0] if isinstance(entry, tuple) and entry else entry for entry in several]
+
+
 def named_sets(valid_sets: ValidSets, names: Sequence[str] | str | None, train_set: Dataset) -> dict[str, Dataset]:
     """Return the data sets to evaluate by name: the training set first, as LightGBM's, but for a DMatrix."""
     if valid_sets is None:

@@ -18,6 +18,7 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.file_columns import take_file_columns
 from hornbeam.model.booster import Booster
 from hornbeam.objectives import CustomObjective, get_objective
 from hornbeam.params.objective_names import FunctionBeside
@@ -46,6 +47,7 @@ def begin(booster: Booster, params: Any, train_set: Any) -> None:
     """
     if isinstance(train_set, (list, tuple)) and train_set:
         train_set = train_set[0]
+    params = take_file_columns(params, [train_set])
     checked = params if isinstance(params, Params) else Params.from_dict(as_xgboosts(params, train_set))
     if checked.early_stopping_round > 0:
         warn(

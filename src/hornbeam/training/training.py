@@ -12,13 +12,14 @@ from hornbeam.core.errors import DataError, ParameterError
 from hornbeam.core.float_mode import default_mode
 from hornbeam.core.log import speaking, warn
 from hornbeam.dataset.dataset import Dataset
+from hornbeam.dataset.file_columns import take_file_columns
 from hornbeam.model.booster import Booster
 from hornbeam.params.params import Params, whole_number
 from hornbeam.params.peer_arguments import TRAIN, takes_peer_arguments
 from hornbeam.training.boosting import check_boosting
 from hornbeam.training.callbacks import Callback, EarlyStopException, finish, prepare
 from hornbeam.training.checkpoints import Checkpoints
-from hornbeam.training.evaluated_sets import ValidSets, named_sets
+from hornbeam.training.evaluated_sets import ValidSets, data_sets_of, named_sets
 from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
@@ -122,6 +123,7 @@ def train_with(
     keep_training_booster: bool = False,
 ) -> Booster:
     """Train on the engine that `engine_maker` makes; see `train`."""
+    params = take_file_columns(params, [train_set, *data_sets_of(valid_sets)])
     params = params if isinstance(params, Params) else Params.from_dict(params)
     if not isinstance(train_set, Dataset):
         raise DataError(
