@@ -17,7 +17,7 @@ from hornbeam.backends.costs import TrainingWork
 from hornbeam.backends.demand import TRAINING_BYTES
 from hornbeam.core.cpus import resolve_threads
 from hornbeam.core.errors import DeviceError, ParameterError
-from hornbeam.core.host_memory import check_host_memory
+from hornbeam.core.host_memory import check_host_memory, give_back
 from hornbeam.data.binning import BinMapper, BinnedData, BinParams, Bins, bin_by
 from hornbeam.data.sources.reader import TableReader
 from hornbeam.data.streams.table import StreamTable
@@ -127,12 +127,17 @@ def _encode_stream(table: StreamTable, mapper: BinMapper, params: Params | None)
 
         return encode_block(reader, mapper, n_threads)
 
+    def write(reader: TableReader) -> NDArray[np.bool_]:
+        block, in_block = encode(reader)
+        bins.write_bins(block)
+        return in_block
+
     with table.destination(len(mapper.used), mapper.bin_dtype) as bins:
-        for _, reader in table.pieces():
-            block, in_block = encode(reader)
-            bins.write_bins(block)
+        for in_block in (write(reader) for _, reader in table.pieces()):
             missing |= in_block
-        return bins.finish(), missing
+        found = bins.finish()
+    give_back()  # the memory of batches is for the trees now
+    return found, missing
 
 
 def _on_gpu(

@@ -1,7 +1,9 @@
-"""How much memory of the host is free, as far as the system tells, and what is refused for want of it."""
+"""How much memory of the host is free, as far as the system tells; what is refused for want of it, and given back."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from pathlib import Path
 
 from hornbeam.core.errors import DeviceMemoryError
@@ -31,3 +33,14 @@ def check_host_memory(n_bytes: int, what: str, remedy: str) -> None:
         raise DeviceMemoryError(
             f"{what} take {n_bytes / 2**20:,.0f} MB of memory, and {free / 2**20:,.0f} MB are free: {remedy} help"
         )
+
+
+def give_back() -> None:
+    """Give the system what was freed, and what Arrow and the C library keep for later."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None:
+        pyarrow.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+        if trim is not None:
+            trim(0)
