@@ -175,7 +175,8 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 _PEERS = {f"{peer}{kind}" for peer in ("LGBM", "XGB") for kind in ("Classifier", "Ranker", "Regressor")}
 _PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
-"""What LightGBM and XGBoost call the estimators, so that their scripts run unchanged."""
+_PEERS |= {"HistGradientBoostingClassifier", "HistGradientBoostingRegressor"}
+"""What LightGBM, XGBoost and scikit-learn call the estimators, so that their scripts run unchanged."""
 
 _PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
 """LightGBM's names of those of `hornbeam.dask`, which it has here."""

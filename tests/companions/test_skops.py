@@ -35,7 +35,8 @@ def test_a_booster_comes_back_and_is_the_only_type_to_trust(tmp_path, sio):
 
 def test_the_listed_types_are_those_of_the_estimators():
     kinds = [f"{peer}{kind}" for peer in ("Hornbeam", "LGBM", "XGB") for kind in ("Classifier", "Regressor", "Ranker")]
-    classes = [getattr(hb, name) for name in ("Booster", *kinds, "XGBRFClassifier", "XGBRFRegressor")]
+    kinds += ["XGBRFClassifier", "XGBRFRegressor", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"]
+    classes = [getattr(hb, name) for name in ("Booster", *kinds)]
     assert set(TRUSTED) == {f"{one.__module__}.{one.__qualname__}" for one in classes}
 
 

@@ -19,6 +19,8 @@ TRUSTED = (
     "hornbeam.model.booster.Booster",
     "hornbeam.sklearn.estimators.HornbeamClassifier",
     "hornbeam.sklearn.estimators.HornbeamRegressor",
+    "hornbeam.sklearn.histogram_estimators.HistGradientBoostingClassifier",
+    "hornbeam.sklearn.histogram_estimators.HistGradientBoostingRegressor",
     "hornbeam.sklearn.lightgbm_estimators.LGBMClassifier",
     "hornbeam.sklearn.lightgbm_estimators.LGBMRanker",
     "hornbeam.sklearn.lightgbm_estimators.LGBMRegressor",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
+from hornbeam.sklearn.histogram_estimators import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from hornbeam.sklearn.lightgbm_estimators import LGBMClassifier, LGBMRanker, LGBMRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.sklearn.xgboost_estimators import (
@@ -16,6 +17,8 @@ from hornbeam.sklearn.xgboost_estimators import (
 )
 
 __all__ = [
+    "HistGradientBoostingClassifier",
+    "HistGradientBoostingRegressor",
     "HornbeamClassifier",
     "HornbeamModel",
     "HornbeamRanker",

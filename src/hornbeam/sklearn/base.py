@@ -181,7 +181,7 @@ class HornbeamModel(
         self.histogram_pool_size = histogram_pool_size
         self.verbosity = verbosity
         if kwargs:
-            self._other_params = dict(kwargs)
+            self._other_params = {**self._other_params, **kwargs}
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
