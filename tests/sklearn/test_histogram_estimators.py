@@ -6,8 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn import ensemble
 from sklearn.base import clone
+from sklearn.inspection import partial_dependence
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -54,3 +56,22 @@ def test_what_is_not_said_is_as_in_our_estimators(kind):
         assert (same.max_iter, same.early_stopping) == (7, "auto")
     assert model.set_params(early_stopping=False, max_iter=9).get_params()["early_stopping"] is False
     assert getattr(hb, kind)().get_params()["early_stopping"] == "auto"  # what was set is not the class's
+
+
+@pytest.mark.parametrize("features", [[0], [(0, 1)]])
+def test_dependence_goes_by_branches_as_scikit_learns_does(features):
+    for kind, y in zip(KINDS, (Y[:3_000], Y[:3_000] > 0.5), strict=True):
+        models = [getattr(library, kind)(max_iter=30).fit(X[:3_000], y) for library in (ensemble, hb)]
+        assert sklearn.base.is_classifier(models[1]) == kind.endswith("Classifier")
+        theirs, ours = (
+            partial_dependence(model, X[:3_000], features, grid_resolution=6)["average"] for model in models
+        )
+        np.testing.assert_allclose(ours, theirs, atol=0.12 * np.ptp(theirs))
+        asked = partial_dependence(models[1], X[:3_000], features, grid_resolution=6, method="recursion")["average"]
+        np.testing.assert_array_equal(ours, asked)
+
+
+def test_ours_alone_are_asked_by_brute_force():
+    model = hb.HornbeamRegressor(max_iter=5).fit(X[:500], Y[:500])
+    with pytest.raises(ValueError, match="Try using method='brute'"):
+        partial_dependence(model, X[:500], [0], method="recursion")

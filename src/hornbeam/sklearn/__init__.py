@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
-from hornbeam.sklearn.histogram_estimators import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from hornbeam.sklearn.lightgbm_estimators import LGBMClassifier, LGBMRanker, LGBMRegressor
 from hornbeam.sklearn.ranker import HornbeamRanker
 from hornbeam.sklearn.xgboost_estimators import (
@@ -15,6 +17,9 @@ from hornbeam.sklearn.xgboost_estimators import (
     XGBRFClassifier,
     XGBRFRegressor,
 )
+
+if TYPE_CHECKING:
+    from hornbeam.sklearn.histogram_estimators import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 __all__ = [
     "HistGradientBoostingClassifier",
@@ -37,3 +42,10 @@ __all__ = [
 
 LGBMModel, XGBModel = HornbeamModel, XGBoostModel
 """What LightGBM and XGBoost call the class of all of their estimators."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators of scikit-learn's names, and with them its own, when one is asked for."""
+    if name in ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
+        return getattr(import_module("hornbeam.sklearn.histogram_estimators"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

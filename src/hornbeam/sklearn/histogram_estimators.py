@@ -1,15 +1,20 @@
 """`HistGradientBoostingClassifier` and `Regressor`: the estimators by scikit-learn's names.
 
-They are classes of their own, because names of classes are seen, as those of LightGBM's are, and because scikit-learn
-holds rows out and stops by them, early, where there are more than 10,000 and nothing else is said.
+They are classes of their own, because names of classes are seen, as those of LightGBM's are. And they have ways of
+scikit-learn's: where there are more than 10,000 rows, and nothing else is said, some are held out and end the training;
+partial dependence goes by the branches of trees, which its functions ask only those for that are registered with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hornbeam.explain.tree_dependence import tree_dependence
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 
 __all__ = ["HistGradientBoostingClassifier", "HistGradientBoostingRegressor"]
@@ -18,13 +23,39 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType({"early_stopping": "auto"})
 """Parameters that have another default than those of our estimators."""
 
 
-class HistGradientBoostingClassifier(HornbeamClassifier):
-    """`HornbeamClassifier` by scikit-learn's name; it stops early as scikit-learn does."""
+class _Branches:
+    """Partial dependence by the branches of trees."""
+
+    if TYPE_CHECKING:
+        booster_: Any
+
+    def _compute_partial_dependence_recursion(
+        self, grid: NDArray[Any], target_features: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return what `sklearn.inspection.partial_dependence` asks for, (n_outputs, n_points): raw scores."""
+        return tree_dependence(self.booster_, np.asarray(grid), np.asarray(target_features).tolist())
+
+
+class HistGradientBoostingClassifier(_Branches, HornbeamClassifier):
+    """`HornbeamClassifier` by scikit-learn's name, which stops early, and shows dependence, as scikit-learn does."""
 
     _other_params = DEFAULTS
 
 
-class HistGradientBoostingRegressor(HornbeamRegressor):
-    """`HornbeamRegressor` by scikit-learn's name; it stops early as scikit-learn does."""
+class HistGradientBoostingRegressor(_Branches, HornbeamRegressor):
+    """`HornbeamRegressor` by scikit-learn's name, which stops early, and shows dependence, as scikit-learn does."""
 
     _other_params = DEFAULTS
+
+
+def _register() -> None:
+    """Tell scikit-learn's functions that these classes are as its own are."""
+    try:
+        from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+    except ImportError:  # where a version has it elsewhere, its functions take brute force
+        return
+    for kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
+        BaseHistGradientBoosting.register(kind)
+
+
+_register()
