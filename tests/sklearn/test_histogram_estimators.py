@@ -10,6 +10,7 @@ import sklearn
 from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.inspection import partial_dependence
+from sklearn.metrics import log_loss, mean_poisson_deviance
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,3 +76,24 @@ def test_ours_alone_are_asked_by_brute_force():
     model = hb.HornbeamRegressor(max_iter=5).fit(X[:500], Y[:500])
     with pytest.raises(ValueError, match="Try using method='brute'"):
         partial_dependence(model, X[:500], [0], method="recursion")
+
+
+def test_steps_are_those_of_scikit_learn():
+    """Counts and classes, whose hessians LightGBM multiplies, are learned as fast as by scikit-learn."""
+    rates = np.exp(Y[:3_000] / 4)
+    classes = np.digitize(Y[:3_000], [-0.5, 0.5, 2.0])
+    for kind, y, given in (
+        (KINDS[0], rates, {"loss": "poisson"}),
+        (KINDS[1], classes, {}),
+    ):
+        loss = mean_poisson_deviance if y is rates else log_loss
+        losses = {}
+        for name, library, more in (
+            ("theirs", ensemble, {}),
+            ("ours", hb, {}),
+            ("as LightGBM", hb, {"poisson_max_delta_step": 0.7, "multiclass_hessian_factor": 0.0}),
+        ):
+            model = getattr(library, kind)(max_iter=10, **given, **more).fit(X[:3_000], y)
+            losses[name] = loss(y, model.predict(X[:3_000]) if y is rates else model.predict_proba(X[:3_000]))
+        assert losses["ours"] == pytest.approx(losses["theirs"], rel=0.02)
+        assert losses["as LightGBM"] > 1.05 * losses["theirs"]

@@ -2,19 +2,21 @@
 
 They are classes of their own, because names of classes are seen, as those of LightGBM's are. And they have ways of
 scikit-learn's: where there are more than 10,000 rows, and nothing else is said, some are held out and end the training;
-partial dependence goes by the branches of trees, which its functions ask only those for that are registered with it.
+hessians of counts and classes are those of the loss, which LightGBM multiplies; partial dependence goes by the branches
+of trees, which scikit-learn's functions ask only those for that are registered with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hornbeam.explain.tree_dependence import tree_dependence
+from hornbeam.sklearn.base import HornbeamModel
 from hornbeam.sklearn.estimators import HornbeamClassifier, HornbeamRegressor
 
 __all__ = ["HistGradientBoostingClassifier", "HistGradientBoostingRegressor"]
@@ -23,11 +25,19 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType({"early_stopping": "auto"})
 """Parameters that have another default than those of our estimators."""
 
 
-class _Branches:
-    """Partial dependence by the branches of trees."""
+HESSIANS = {"poisson": ("poisson_max_delta_step", 1e-12), "multiclass": ("multiclass_hessian_factor", 1.0)}
+"""The parameter of an objective that makes its hessians those of the loss: exp(1e-12) is 1 but for 12 digits."""
 
-    if TYPE_CHECKING:
-        booster_: Any
+
+class _OfScikitLearn(HornbeamModel):
+    """What scikit-learn does with a loss, and what it asks of trees."""
+
+    def _with_objective(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Complete parameters as the target asks for, with scikit-learn's hessians."""
+        made = super()._with_objective(values)
+        if made["objective"] in HESSIANS:
+            made.setdefault(*HESSIANS[made["objective"]])
+        return made
 
     def _compute_partial_dependence_recursion(
         self, grid: NDArray[Any], target_features: NDArray[np.intp]
@@ -36,14 +46,14 @@ class _Branches:
         return tree_dependence(self.booster_, np.asarray(grid), np.asarray(target_features).tolist())
 
 
-class HistGradientBoostingClassifier(_Branches, HornbeamClassifier):
-    """`HornbeamClassifier` by scikit-learn's name, which stops early, and shows dependence, as scikit-learn does."""
+class HistGradientBoostingClassifier(_OfScikitLearn, HornbeamClassifier):
+    """`HornbeamClassifier` by scikit-learn's name, with its early stopping and hessians."""
 
     _other_params = DEFAULTS
 
 
-class HistGradientBoostingRegressor(_Branches, HornbeamRegressor):
-    """`HornbeamRegressor` by scikit-learn's name, which stops early, and shows dependence, as scikit-learn does."""
+class HistGradientBoostingRegressor(_OfScikitLearn, HornbeamRegressor):
+    """`HornbeamRegressor` by scikit-learn's name, with its early stopping and hessians."""
 
     _other_params = DEFAULTS
 
