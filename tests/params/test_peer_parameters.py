@@ -74,7 +74,7 @@ def test_what_is_taken_without_effect_is_named(caplog):
         ({"tree_method": "gpu_hist", "device": "cpu"}, ["device='cpu'", "tree_method='hist'"]),
         ({"tree_method": "approx", "sketch_eps": 2.0}, ["sketch_eps=2.0", "max_bin"]),
         ({"tree_method": "approx", "sketch_eps": 0.1, "max_bin": 63}, ["sketch_eps=0.1", "max_bin=10"]),
-        ({"process_type": "update"}, ["refit"]),
+        ({"process_type": "update"}, ["xgb_model=booster"]),
         ({"missing": -999.0}, ["NaN"]),
         ({"snapshot_freq": 10}, ["checkpoint"]),
         ({"predict_raw_score": True}, ["raw_score=True"]),

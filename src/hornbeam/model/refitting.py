@@ -103,22 +103,25 @@ def refit(
     decay_rate: object,
     objective: Callable[..., Any] | None,
     n_threads: int,
+    update_by: Params | None = None,
 ) -> ModelData:
     """Return a new model; see `Booster.refit`.
 
-    forest   of the model
-    dataset  new rows; its reader reads the columns as the model does
+    forest     of the model
+    dataset    new rows; its reader reads the columns as the model does
+    update_by  parameters that take the place of the model's, for an update as XGBoost has it: scores start where they
+               did, and a leaf of less than min_sum_hessian_in_leaf gets 0
     """
     is_number = isinstance(decay_rate, (int, float, np.integer, np.floating)) and not isinstance(decay_rate, bool)
     decay = float(decay_rate) if is_number else np.nan  # type: ignore[arg-type]
     if not 0.0 <= decay <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must be a number from 0 to 1")
     refuse_linear(model.trees, "refit", "train anew on the new data, or train without linear_tree")
-    params = _params_of(model, objective)
+    params = _params_of(model, objective) if update_by is None else update_by
     new = NewData(get_objective(params, dataset.n_targets), dataset)
     old_begin, averages = np.array(model.init_scores, np.float64), params.boosting == "rf"
     begin, start = old_begin, dataset.init_score
-    if start is None:
+    if start is None and update_by is None:
         begin = decay * begin + (1.0 - decay) * first_scores(new.objective, dataset, "cpu", params.base_score)
     scores = np.empty((model.n_outputs, dataset.n_rows))
     scores[:] = begin[:, None]
@@ -129,7 +132,7 @@ def refit(
                 if averages
                 else f"init_score has {len(start)} outputs, but the model has {model.n_outputs}"
             )
-        scores += start
+        scores = start.copy() if update_by is not None else scores + start  # XGBoost's margins hold the start
     trees = list(model.trees)
     sign = resolve_per_feature(params.monotone_constraints, 0.0, model.feature_names, "monotone_constraints").astype(
         np.int8
@@ -156,8 +159,13 @@ def refit(
                 _more_l2(model, tree, params),
                 shape,
             )
-            mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * tree.shrinkage)
+            shrinkage = tree.shrinkage if update_by is None else params.learning_rate
+            mixed = decay * tree.leaf_value + (1.0 - decay) * (fresh * shrinkage)
             reached = np.bincount(leaf[new.counts], minlength=tree.n_leaves) > 0
+            if update_by is not None:
+                sums = exact_leaf_sums(hessian[output], leaf, tree.n_leaves)
+                mixed = np.where(reached & (sums >= params.number("min_sum_hessian_in_leaf")), mixed, 0.0)
+                reached[:] = True
             on_start = iteration == 0 or averages  # with the start, a leaf without rows stays as it was
             moved = begin[output] - old_begin[output] if on_start else 0.0
             values = np.where(reached, mixed, tree.leaf_value - moved)

@@ -121,7 +121,7 @@ PEER_PARAMETERS: dict[str, PeerParameter] = {
     "gpu_id": PeerParameter((-1,), "name the device: device='cuda:0'; hornbeam.devices() lists them"),
     "missing": PeerParameter((math.nan,), "NaN is missing; replace other markers by NaN in the data"),
     "debug_synchronize": _ANY,
-    "process_type": PeerParameter(("default",), "to update the leaves of a model call booster.refit(X, y)"),
+    "process_type": PeerParameter(("default",), "call train(params, data, n, xgb_model=model), or booster.refit(X, y)"),
     "updater": PeerParameter(
         ("grow_quantile_histmaker", "grow_histmaker", "grow_gpu_hist"),
         "leave it out; to update the leaves of a model call booster.refit(X, y)",

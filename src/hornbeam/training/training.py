@@ -23,6 +23,7 @@ from hornbeam.training.evaluated_sets import ValidSets, data_sets_of, named_sets
 from hornbeam.training.function_calls import MetricFunction, metric_functions
 from hornbeam.training.idle_parameters import warn_of_idle
 from hornbeam.training.init_model import model_to_train_on
+from hornbeam.training.leaf_updates import asks_for_update, update_leaves
 from hornbeam.training.live import keep
 from hornbeam.training.loop import CheckpointHook, Hook, Loop, Member
 from hornbeam.training.peer_callbacks import adapted
@@ -100,6 +101,19 @@ def train(
     >>> list(booster.eval_history["valid"])
     ['auc']
     """
+    if asks_for_update(params):
+        if checkpoint is not None or keep_training_booster:
+            raise ParameterError("process_type='update' grows nothing: leave checkpoint and keep_training_booster out")
+        return update_leaves(
+            params,
+            train_set,
+            num_boost_round,
+            valid_sets,
+            valid_names,
+            feval,
+            init_model,
+            callbacks,
+        )
     return train_with(
         make_engine, params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
         callbacks=callbacks, checkpoint=checkpoint, checkpoint_freq=checkpoint_freq,
