@@ -136,6 +136,15 @@ def _devices_of_the_test(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         monkeypatch.setattr(module, "usable_devices", lambda: devices)
 
 
+@pytest.fixture(autouse=True)
+def _no_figures_are_left() -> Iterator[None]:
+    """Close what a test has drawn: matplotlib counts open figures, and warns of many."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+
+
 def _is_on_opencl(item: pytest.Item) -> bool:
     """Say whether a test runs on OpenCL."""
     return item.config.getoption("--every-device") or any(part in item.path.parts for part in ON_OPENCL)

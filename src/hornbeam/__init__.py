@@ -233,6 +233,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, or find what other libraries call it."""
     if name in ("LightGBMError", "XGBoostError"):
         return getattr(import_module("hornbeam.core.errors"), name)
+    if name == "EvalResult":
+        return import_module("hornbeam.training.evaluations").EvalResult
     if name in _MODULES or name in _RENAMED:
         return sys.modules[f"{__name__}.{name}"]
     if name in _PEERS_ON_DASK:

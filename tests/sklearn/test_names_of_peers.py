@@ -266,3 +266,16 @@ def test_an_estimator_of_all_its_parameters_is_the_same(data, caplog):
         again = hb.XGBClassifier(**model.get_params()).fit(X, y)
     assert again.booster_.fingerprint() == model.booster_.fingerprint()
     assert not caplog.records
+
+
+def test_evaluations_are_of_lightgbms_class(data):
+    from hornbeam.basic import EvalResult
+
+    X, y = data
+    seen = []
+    hb.train({"verbosity": -1}, hb.Dataset(X, y), 2, {"valid": hb.Dataset(X, y)}, callbacks=[seen.append])
+    one = seen[0].evaluation_result_list[0]
+    assert isinstance(one, EvalResult) and not isinstance(tuple(one), EvalResult)
+    assert EvalResult(dataset_name="valid", metric_name="l2", metric_value=one.value, maximize=False) == one
+    mean = EvalResult("valid", "auc", 0.5, True, 0.1)
+    assert (mean.metric_std_dev, len(mean), isinstance(mean, EvalResult)) == (0.1, 5, True)

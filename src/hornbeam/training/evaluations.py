@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any, NamedTuple
 
 from hornbeam.core.errors import ParameterError
@@ -40,6 +41,26 @@ class MeanEvaluation(NamedTuple):
 
     def __getattr__(self, name: str) -> Any:
         return _field_of(self, name)
+
+
+class EvalResult(ABC):  # noqa: B024 -- it has registered classes
+    """What LightGBM calls the class of evaluations: both kinds are of it, and it makes them by its names of fields."""
+
+    def __new__(
+        cls,
+        dataset_name: str,
+        metric_name: str,
+        metric_value: float,
+        maximize: bool,
+        metric_std_dev: float | None = None,
+    ) -> Any:
+        """Return an evaluation; one of `cv` where there is a standard deviation."""
+        fields = dataset_name, metric_name, metric_value, maximize
+        return Evaluation(*fields) if metric_std_dev is None else MeanEvaluation(*fields, metric_std_dev)
+
+
+EvalResult.register(Evaluation)
+EvalResult.register(MeanEvaluation)
 
 
 def as_evaluation(result: Any) -> Evaluation:
