@@ -54,10 +54,11 @@ setup: pyproject.toml $(BIN)/python
 demo: $(VENV)/.installed-core
 	$(BIN)/python examples/demo.py --rows $(ROWS)
 
-# with the kernels compiled once, ahead: tests start processes, and a kernel that the list lacks is an error
+# with the kernels compiled once, ahead: tests start processes, and a kernel that the list lacks is an error; the tests of a
+# file go to one process: what they share, models and kernels of OpenCL, is made once
 test: $(VENV)/.installed-test
 	$(BIN)/python kernels/build.py --lowest-level --if-possible
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-large: $(VENV)/.installed-test
 	PYOPENCL_BUILD_OPTIONS= $(BIN)/python -m pytest -n $(WORKERS) -m large --every-device $(ARGS)
