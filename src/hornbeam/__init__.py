@@ -178,6 +178,11 @@ _PEERS |= {"LGBMModel", "XGBModel", "XGBRFClassifier", "XGBRFRegressor"}
 _PEERS |= {"HistGradientBoostingClassifier", "HistGradientBoostingRegressor"}
 """What LightGBM, XGBoost and scikit-learn call the estimators, so that their scripts run unchanged."""
 
+_PEERS_CLASSES = {
+    "EvalResult": "training.evaluations", "LightGBMError": "core.errors", "XGBoostError": "core.errors",
+}  # fmt: skip
+"""Other classes of the peers, by the module that has them."""
+
 _PEERS_ON_DASK = {f"DaskLGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")}
 """LightGBM's names of those of `hornbeam.dask`, which it has here."""
 
@@ -231,10 +236,8 @@ core.__class__ = training.__class__ = _LendingPackage
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, or find what other libraries call it."""
-    if name in ("LightGBMError", "XGBoostError"):
-        return getattr(import_module("hornbeam.core.errors"), name)
-    if name == "EvalResult":
-        return import_module("hornbeam.training.evaluations").EvalResult
+    if name in _PEERS_CLASSES:
+        return getattr(import_module(f"hornbeam.{_PEERS_CLASSES[name]}"), name)
     if name in _MODULES or name in _RENAMED:
         return sys.modules[f"{__name__}.{name}"]
     if name in _PEERS_ON_DASK:

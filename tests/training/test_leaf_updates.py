@@ -72,6 +72,16 @@ def test_the_splits_stay_and_the_model_too():
     np.testing.assert_allclose(same.predict(old), model.predict(old), rtol=1e-3)
 
 
+def test_the_model_is_the_same_on_every_device(device):
+    old, new = matrices(hb, Y)
+    params = {**SMALL, "device": device}
+    model = hb.train(params, old, 4)
+    updated = hb.train({**params, **UPDATE}, new, 4, xgb_model=model, verbose_eval=False)
+    expected = hb.train({**SMALL, "device": "reference"}, old, 4)
+    expected = hb.train({**SMALL, **UPDATE, "device": "reference"}, new, 4, xgb_model=expected, verbose_eval=False)
+    assert updated.fingerprint() == expected.fingerprint()
+
+
 def test_callbacks_follow_it():
     old, new = matrices(hb, Y)
     model = hb.train(SMALL, old, 30)

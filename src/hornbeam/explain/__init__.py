@@ -4,6 +4,7 @@
     explanation            the same as `shap.Explanation`, which SHAP's plots take
     importance             how much each feature was used
     permutation            how much worse a metric becomes when a feature is shuffled
+    tree_dependence        partial dependence by the branches of trees
     shap_format            the model as `shap.TreeExplainer` reads it
     tree_explainer         what scripts do with `shap.TreeExplainer`, for any model
 
