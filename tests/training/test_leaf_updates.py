@@ -99,6 +99,8 @@ def test_callbacks_follow_it():
     [
         ({}, 3, False, "pass it, xgb_model="),
         ({}, 9, True, "9 rounds of process_type='update', but the model has 5"),
+        ({}, 0, True, "num_boost_round"),
+        ({}, "three", True, "num_boost_round"),
         ({"updater": "prune"}, 3, True, "updater='prune'"),
         ({"refresh_leaf": 0}, 3, True, "leave process_type out"),
         ({"objective": "binary:logistic"}, 3, True, "objective"),

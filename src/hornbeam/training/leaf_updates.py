@@ -21,7 +21,7 @@ from hornbeam.dataset.dataset import Dataset
 from hornbeam.model.booster import Booster
 from hornbeam.model.refitting import refit
 from hornbeam.objectives import get_objective
-from hornbeam.params.params import Params
+from hornbeam.params.params import Params, whole_number
 from hornbeam.training.callbacks import CallbackEnv, EarlyStopException, close, finish, prepare
 from hornbeam.training.checkpoints import enter_history
 from hornbeam.training.evaluated_sets import named_sets
@@ -56,8 +56,8 @@ def update_leaves(
     if start is None:
         raise ParameterError("process_type='update' updates a model: pass it, xgb_model=booster or init_model=booster")
     checked = _checked(params, start, train_set)
-    n_rounds = checked.num_iterations if n_rounds is None else n_rounds
-    if not 1 <= n_rounds <= start.n_iterations:
+    n_rounds = whole_number(checked.num_iterations if n_rounds is None else n_rounds, "num_boost_round", 1)
+    if n_rounds > start.n_iterations:
         raise ParameterError(
             f"{n_rounds} rounds of process_type='update', but the model has {start.n_iterations} iterations; update "
             "as many, or fewer"
